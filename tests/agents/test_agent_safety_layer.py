@@ -13,7 +13,7 @@ from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.safe.load import read_opt
 from tests.support.chat_server import received, running_server
 from tests.support.remote_samples import make_remote
-from tests.support.talk import heard, loaded, replies_together_and_alone
+from tests.support.talk import heard, loaded
 from tests.support.user_error import user_error
 
 BAD = 'zorgle'  # the only entry of the word list
@@ -126,8 +126,8 @@ def test_only_the_checks_that_are_asked_for_are_made(checks, expected, layer):
 def test_a_batch_is_answered_as_each_dialogue_alone(layer):
     texts = ['tea', f'{BAD}', 'please', f'{BAD} please', 'rain']
     player = loaded(**layer('Rude'))
-    together, alone = replies_together_and_alone(player, texts)
-    assert together == alone
+    together = player.respond(heard(player, texts))
+    assert together == [player.respond([one])[0] for one in heard(player, texts)]
     assert [i for i, one in enumerate(together) if one.text == 'fine'] == [2]
 
 

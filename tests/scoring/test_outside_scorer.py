@@ -223,8 +223,8 @@ def test_another_scorer_for_dialogues_that_are_there_is_pointed_out(tmp_path):
 @pytest.mark.parametrize(
     'line, problem',
     [
-        ('return items[0].nothing', "mine.py:6: AttributeError: .*'nothing'"),
-        ('raise SystemExit(3)', 'mine.py:6: SystemExit: 3'),
+        ('return items[0].nothing', "mine.py:11: AttributeError: .*'nothing'"),
+        ('raise SystemExit(3)', 'mine.py:11: SystemExit: 3'),
         (
             "return [ItemScore({'Wit': 1}, evidence=items)] * len(items)",
             'evidence: JSON',
@@ -232,17 +232,10 @@ def test_another_scorer_for_dialogues_that_are_there_is_pointed_out(tmp_path):
     ],
 )
 def test_an_outside_scorer_that_fails_is_one_line(run, tmp_path, line, problem):
-    file = tmp_path / 'mine.py'
-    file.write_text(
-        'from parlai_ext.scoring.base import ItemScore, Scorer\n'
-        'class Mine(Scorer):\n'
-        "    name, dimensions = 'mine', ('Wit',)\n"
-        '    level = "turn"\n'
-        '    def score(self, items):\n'
-        f'        {line}\n'
-    )
+    score = ['def score(self, items):', f'    {line}']
+    name = scorer_in_file(tmp_path, 'level = "turn"', *score)
     with user_error(f'scorer mine: {problem}'):
-        ScoreDialogues.main(run_dir=run.root, scorer=f'{file}:Mine')
+        ScoreDialogues.main(run_dir=run.root, scorer=name)
 
 
 def scorer_in_file(folder, *members):
@@ -342,16 +335,10 @@ def test_a_scorer_of_the_wrong_form_is_one_line(declared, returned, problem):
         **declared,
     }
     mine = type('Mine', (Scorer,), members)
-    with user_error(f'scorer mine: .*{problem}'):
+    with user_error(f'scorer mine: .*{problem}') as caught:
         mine().checked_scores([ScoringItem(('a',), 'b')])
-
-
-def test_scores_of_the_wrong_form_are_a_failure_of_the_scorers_code():
-    # by which a bench ends with exit code 1, as where the code raises
-    mine = type('Mine', (Scorer,), {'name': 'mine', 'dimensions': ('Wit',)})
-    mine.score = lambda self, items: [ItemScore({'Wit': 'high'})]
-    with pytest.raises(OwnScorerFailed, match='a number or None'):
-        mine().checked_scores([ScoringItem(('a',), 'b')])
+    # wrong scores are a failure of its code, by which a bench ends with exit code 1
+    assert declared or caught.type is OwnScorerFailed
 
 
 def test_a_module_that_is_a_file_here_is_named_as_one(tmp_path, monkeypatch):

@@ -58,27 +58,28 @@ def refusal(path, read, data):
     return error_line(read)
 
 
-def test_every_flipped_bit_is_found_and_its_line_is_named(shard):
-    path, read = shard
-    intact = path.read_bytes()
+def flipped_or_cut(intact):
+    """
+    Yield where the bytes of a file are damaged, and the damaged bytes.
+    """
     rng = random.Random(0)
     for _ in range(FLIPS):
         at, bit = rng.randrange(len(intact)), rng.randrange(8)
         flipped = bytearray(intact)
         flipped[at] ^= 1 << bit
-        message = refusal(path, read, flipped)
+        yield at, flipped
+    for length in {*range(0, len(intact), 3), len(intact) - 1}:
+        yield length, intact[:length]
+
+
+def test_every_flipped_bit_and_truncation_is_found_and_its_line_is_named(shard):
+    path, read = shard
+    intact = path.read_bytes()
+    for at, damaged in flipped_or_cut(intact):
+        message = refusal(path, read, damaged)
         line = intact[:at].count(b'\n') + 1
         assert f'{path}: line {line} ' in message
         assert 'delete this file and run again' in message
-
-
-def test_every_truncation_is_found_and_its_line_is_named(shard):
-    path, read = shard
-    intact = path.read_bytes()
-    for length in {*range(0, len(intact), 3), len(intact) - 1}:
-        message = refusal(path, read, intact[:length])
-        line = intact[:length].count(b'\n') + 1
-        assert f'{path}: line {line} ' in message
 
 
 def spoilt(intact):

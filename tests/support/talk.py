@@ -49,14 +49,6 @@ def replies_alone(player, dialogues):
     return [replies_to(player, [turns])[0] for turns in dialogues]
 
 
-def replies_together_and_alone(player, texts):
-    """
-    Return the replies to these texts in one batch, and one after the other.
-    """
-    together = player.respond(heard(player, texts))
-    return together, [player.respond([one])[0] for one in heard(player, texts)]
-
-
 def write_pairs(path, answer):
     """
     Write toxic prompts with one answer to all: two thirds to train, others to validate

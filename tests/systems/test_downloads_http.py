@@ -153,9 +153,22 @@ def test_a_server_in_trouble_is_tried_again(get, server, status):
     assert get() == BODY
 
 
-def test_a_refusal_is_one_line_and_no_file(get, server, data):
-    server.statuses = [403]
-    with user_error('/a/file.bin answers 403 '):
+@pytest.mark.parametrize(
+    'status, location, line',
+    [
+        (403, '', '/a/file.bin answers 403 '),
+        (
+            302,
+            'file://localhost/etc/passwd',
+            'redirects to file://localhost/etc/passwd',
+        ),
+    ],
+)
+def test_a_refusal_or_a_redirect_to_a_file_is_one_line_and_no_file(
+    get, server, data, status, location, line
+):
+    server.statuses, server.location = [status], location
+    with user_error(line):
         get()
     assert seen(data) == ([], [])
     assert len(server.asked) == 1
@@ -213,14 +226,6 @@ def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
         get()
     server.statuses = [302]
     assert get() == BODY
-
-
-def test_a_redirect_to_a_file_is_refused(get, server, data):
-    server.statuses, server.location = [302], 'file://localhost/etc/passwd'
-    with user_error('redirects to file://localhost/etc/passwd'):
-        get()
-    assert len(server.asked) == 1
-    assert seen(data) == ([], [])
 
 
 def test_https_never_leads_to_http(monkeypatch):

@@ -91,11 +91,18 @@ def test_words_and_query_encoder_are_those_of_the_model_file(opt):
     assert all(torch.equal(loaded[key], saved[key]) for key in saved)
 
 
+def encodes_queries_by(agent, checkpoint):
+    """
+    True if the word vectors of an agent's query encoder are those of a checkpoint.
+    """
+    words = torch.load(checkpoint)['model_dict'][f'question_model.{WORD_VECTORS}']
+    return torch.equal(agent.model.retriever.query_encoder.embeddings.weight, words)
+
+
 def test_a_checkpoint_that_is_named_wins_over_it(opt, tmp_path):
     checkpoint = query_encoder(tmp_path, 77)
     agent = load(opt, dpr_model_file=str(checkpoint))
-    words = torch.load(checkpoint)['model_dict'][f'question_model.{WORD_VECTORS}']
-    assert torch.equal(agent.model.retriever.query_encoder.embeddings.weight, words)
+    assert encodes_queries_by(agent, checkpoint)
 
 
 def test_a_plain_bart_gets_the_query_encoder_of_the_zoo(opt):
@@ -107,10 +114,7 @@ def test_a_plain_bart_gets_the_query_encoder_of_the_zoo(opt):
     bart = Path(opt['model_file']).with_name('fid_bart')
     more = {'generation_model': 'bart', 'retriever_embedding_size': 16}
     agent = load(opt, model_file=str(bart), **more)
-    states = torch.load(home / 'hf_bert_base.cp')['model_dict']
-    encoder = agent.model.retriever.query_encoder
-    words = states[f'question_model.{WORD_VECTORS}']
-    assert torch.equal(encoder.embeddings.weight, words)
+    assert encodes_queries_by(agent, home / 'hf_bert_base.cp')
 
 
 @pytest.mark.parametrize('form', ['file', 'beginning', 'folder'])

@@ -186,26 +186,19 @@ def test_a_name_that_is_pinned_is_not_asked_for(tmp_path, url):
     assert received(url) == []
 
 
-def test_tokens_are_those_that_the_server_counts(endpoint):
-    # dollars a token: 1 and 10; 'hello 0' has two words
+@pytest.mark.parametrize('counted', [True, False])
+def test_tokens_are_those_that_the_server_counts_or_estimated(url, endpoint, counted):
+    control(url, usage=counted)
+    # dollars a token: 1 and 10
     prices = {'remote_price_prompt': 1e6, 'remote_price_completion': 1e7}
-    system = endpoint(**prices, **PINNED)
+    system = endpoint(**PINNED, **(prices if counted else {}))
     system.replies(hellos(1))
-    words = len(chat_reply('hello 0').split())
+    # words, or a quarter of the characters, rounded up: 'hello 0' has two and seven
+    reply = chat_reply('hello 0')
+    n = len(reply.split()) if counted else (len(reply) + 3) // 4
     usage = system.usage
-    assert (usage['prompt_tokens'], usage['completion_tokens']) == (2, words)
-    assert usage['cost'] == pytest.approx(2 + 10 * words)
-
-
-def test_tokens_are_estimated_where_the_server_does_not_count(url, endpoint):
-    control(url, usage=False)
-    system = endpoint(**PINNED)
-    system.replies(hellos(1))
-    # a quarter of the characters, rounded up; 'hello 0' has seven
-    n = len(chat_reply('hello 0'))
-    usage = system.usage
-    assert (usage['prompt_tokens'], usage['completion_tokens']) == (2, (n + 3) // 4)
-    assert usage['cost'] is None
+    assert (usage['prompt_tokens'], usage['completion_tokens']) == (2, n)
+    assert usage['cost'] == (pytest.approx(2 + 10 * n) if counted else None)
 
 
 COST = {'remote_price_prompt': 0, 'remote_price_completion': 1e6, **PINNED}  # $1 a word

@@ -131,13 +131,7 @@ def test_annotations_of_which_nothing_can_be_learned(
         FitJudge.main(judged_file=file, out=str(tmp_path / 'out'))
 
 
-def test_two_fits_into_one_folder_are_refused(tmp_path):
-    out = tmp_path / 'out'
-    with locked(out / '.lock'), user_error('in use by process'):
-        FitJudge.main(judged_file=csv_of(tmp_path, range(30)), out=str(out))
-
-
-def test_an_earlier_judge_is_not_overwritten_but_fitted_again(tmp_path):
+def test_an_earlier_judge_is_not_overwritten_but_fitted_again_by_one_command(tmp_path):
     file, out = csv_of(tmp_path, range(30)), tmp_path / 'out'
     about = {
         'description': f'fitted to 30 items of {Path(file).name}',
