@@ -220,28 +220,10 @@ def test_another_scorer_for_dialogues_that_are_there_is_pointed_out(tmp_path):
         )
 
 
-@pytest.mark.parametrize(
-    'line, problem',
-    [
-        ('return items[0].nothing', "mine.py:11: AttributeError: .*'nothing'"),
-        ('raise SystemExit(3)', 'mine.py:11: SystemExit: 3'),
-        (
-            "return [ItemScore({'Wit': 1}, evidence=items)] * len(items)",
-            'evidence: JSON',
-        ),
-    ],
-)
-def test_an_outside_scorer_that_fails_is_one_line(run, tmp_path, line, problem):
-    score = ['def score(self, items):', f'    {line}']
-    name = scorer_in_file(tmp_path, 'level = "turn"', *score)
-    with user_error(f'scorer mine: {problem}'):
-        ScoreDialogues.main(run_dir=run.root, scorer=name)
-
-
-def scorer_in_file(folder, *members):
+def scorer_in_file(folder, member):
     """
-    Write a file with a scorer, of which `options_class` may be ``Options``, and return
-    the scorer's name in it.
+    Write a file with a scorer that has this member; its `options_class` may be
+    ``Options``. Return the scorer's name.
     """
     file = folder / 'mine.py'
     file.write_text(
@@ -253,25 +235,35 @@ def scorer_in_file(folder, *members):
         "    words: str = option('', metavar='FILE', help='words that count')\n"
         'class Mine(Scorer):\n'
         "    name, dimensions = 'mine', ('Wit',)\n"
-        + ''.join(f'    {member}\n' for member in members)
+        f'    {member}\n'
     )
     return f'{file}:Mine'
 
 
+SCORE = 'def score(self, items): '
+
+
 @pytest.mark.parametrize(
-    'members, problem',
+    'member, problem',
     [
-        (['options_class = dict'], 'options_class: a dataclass is expected'),
-        (['def prepare(self):', '    int("x")'], r'mine\.py:10: ValueError'),
-        (['def __init__(self): ...'], '__init__ has to take .*prepare'),
-        (['def __init__(self, *given): ...'], '__init__ has to take .*prepare'),
+        (
+            SCORE + 'return items[0].nothing',
+            "mine: mine.py:9: AttributeError: .*'nothing'",
+        ),
+        (SCORE + 'raise SystemExit(3)', 'mine: mine.py:9: SystemExit: 3'),
+        (
+            SCORE + "return [ItemScore({'Wit': 1}, evidence=items)] * len(items)",
+            'mine: evidence: JSON',
+        ),
+        ('options_class = dict', '.*mine.*options_class: a dataclass is expected'),
+        ('def prepare(self): int("x")', r'.*mine.*mine\.py:9: ValueError'),
+        ('def __init__(self): ...', '.*mine.*__init__ has to take .*prepare'),
+        ('def __init__(self, *given): ...', '.*mine.*__init__ has to take .*prepare'),
     ],
 )
-def test_options_and_preparation_that_fail_are_one_line(
-    run, tmp_path, members, problem
-):
-    name = scorer_in_file(tmp_path, *members)
-    with user_error(f'scorer .*mine.*{problem}'):
+def test_an_outside_scorer_that_fails_is_one_line(run, tmp_path, member, problem):
+    name = scorer_in_file(tmp_path, member)
+    with user_error(f'scorer {problem}'):
         ScoreDialogues.main(run_dir=run.root, scorer=name)
 
 

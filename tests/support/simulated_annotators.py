@@ -8,14 +8,14 @@ import math
 import random
 import re
 
-from tests.support.written import written
+from tests.support.written import json_in, written
 
 
 def read_key(run):
     """
     Return the key of a rating set as JSON data.
     """
-    return json.loads((run / 'people' / 'rating' / 'key.json').read_bytes())
+    return json_in(run / 'people' / 'rating' / 'key.json')
 
 
 def page_data(path):

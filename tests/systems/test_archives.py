@@ -16,6 +16,7 @@ from parlai.core import build_data
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.archives import BadArchive, move_into, unpack, unpack_gzip
 from tests.support.download_server import tar_of
+from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of
 
@@ -47,17 +48,6 @@ def zip_link():
     return zip_of([('model', 'x'), (info, '/etc/passwd')])
 
 
-def tree(folder):
-    """
-    Return every file below a folder with its content.
-    """
-    return {
-        str(p.relative_to(folder)): p.read_bytes()
-        for p in folder.rglob('*')
-        if p.is_file()
-    }
-
-
 @pytest.fixture
 def target(tmp_path):
     """
@@ -82,7 +72,7 @@ def test_what_parlai_unpacks_is_what_we_unpack(target, tmp_path, name, flatten):
     archive = written(target, name, data)
     unpack(archive, target, flatten=flatten)
     archive.unlink()
-    assert tree(target) == tree(theirs)
+    assert files_under(target) == files_under(theirs)
 
 
 def damaged(data, at):
@@ -180,12 +170,12 @@ def test_an_archive_that_is_not_to_be_trusted_leaves_nothing(
     monkeypatch.setattr(archives, 'ALWAYS_ALLOWED', 10**5)
     monkeypatch.setattr(archives, 'MAX_MEMBERS', 10)
     archive = written(target, name, REFUSED[words][name])
-    before = tree(tmp_path)
+    before = files_under(tmp_path)
     with pytest.raises(BadArchive, match=words) as caught:
         # flat.tgz has two files of one name once its folders are left out
         unpack(archive, target, flatten=name == 'flat.tgz')
     assert name in str(caught.value)
-    assert tree(tmp_path) == before
+    assert files_under(tmp_path) == before
     assert sorted(p.name for p in target.iterdir()) == sorted(['old', name])
 
 

@@ -16,13 +16,13 @@ from parlai.core.loader import load_teacher_module
 from parlai.core.metrics import aggregate_named_reports
 from parlai.scripts.display_data import DisplayData
 from parlai.scripts.eval_model import EvalModel
-from scipy import stats
 
 from parlai_ext import zoo_configs
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet, quality_pairs
 from parlai_ext.tasks.judged.agents import NUMBERS, CorrelationMetric, Point, metrics
+from tests.ranking.test_ranking_correlation import SCIPY
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -214,11 +214,6 @@ SYSTEMS = ('one', 'two', 'six')
 LENGTHS = [k % 7 + 1 for k in range(30)]  # of the responses of a set
 DSTC9 = 'ext:judged:dstc9_interactive'
 RATINGS = [x for bot in range(1, 5) for x in (bot, 5 - bot // 2)]  # of dialogues
-PEERS = {
-    'pearson': stats.pearsonr,
-    'spearman': stats.spearmanr,
-    'kendall': stats.kendalltau,
-}
 
 
 def item(k, **annotations):
@@ -263,13 +258,13 @@ def report_of(folder, task, **options):
 
 
 def correlations(report, row):
-    return {name: report[f'{row}/{name}'] for name in PEERS}
+    return {name: report[f'{row}/{name}'] for name in SCIPY}
 
 
 def expected(scores, human):
     return {
         name: pytest.approx(peer(scores, human).statistic, abs=1e-9)
-        for name, peer in PEERS.items()
+        for name, peer in SCIPY.items()
     }
 
 
@@ -395,7 +390,7 @@ def test_dialogues_are_compared_by_their_means():
     points = [
         Point('set', k, 'bot', name, k, *both) for k, (name, *both) in enumerate(values)
     ]
-    expected = stats.pearsonr([2, 5, 1], [4, 4.5, 0]).statistic
+    expected = SCIPY['pearson']([2, 5, 1], [4, 4.5, 0]).statistic
     assert total(points, 'pearson', 'dialogue').value() == pytest.approx(expected)
     assert total(points, 'n', 'dialogue').value() == 3
 
