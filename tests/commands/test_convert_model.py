@@ -18,8 +18,6 @@ from parlai.core.script import superscript_main
 from parlai_ext.__main__ import main
 from parlai_ext.commands import plugin
 from parlai_ext.commands.convert_model import ConvertModel, convert
-from parlai_ext.core import System
-from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import count_parameters, guarded, read_states
 from parlai_ext.systems.safe.read import (
     is_safetensors,
@@ -29,6 +27,7 @@ from parlai_ext.systems.safe.read import (
 from tests.support.forked import command_in_child
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.store_samples import files_under, write_files
+from tests.support.talk import loaded, replies_to
 from tests.support.tiny_models import make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
 from tests.support.written import changed_json, safetensors_of
@@ -54,12 +53,8 @@ def replies(path, **opt):
     Return what a model says in two dialogues.
     """
     with guarded():
-        opt = {'model_file': str(path), 'no_cuda': True, **opt}
-        player = load_system(System('x', opt))
-    participants = [player.join() for _ in range(2)]
-    for participant, sentence in zip(participants, sentences(2), strict=True):
-        participant.hear(sentence, 'other')
-    return [reply.text for reply in player.respond(participants)]
+        player = loaded(model_file=str(path), no_cuda=True, **opt)
+    return replies_to(player, [[sentence] for sentence in sentences(2)])
 
 
 def save_weights(path):

@@ -10,8 +10,6 @@ import torch
 from parlai.core.agents import create_agent_from_model_file
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
-from parlai.core.teachers import create_task_agent_from_taskname
 
 from benchmarks.mini_training.corpus import batches
 from benchmarks.mini_training.recipe import JOBS, SMALL, Job
@@ -19,6 +17,7 @@ from benchmarks.mini_training.train import build_agent, learn_tokenizer, train
 from parlai_ext.agents.mini_floor.mini_floor import MiniFloorAgent
 from parlai_ext.mini.corruptions import GENERIC
 from parlai_ext.mini.smalltalk import make_dialogue
+from tests.systems.test_openers_task import teacher
 
 TINY = {**SMALL, 'embedding_size': 8, 'ffn_size': 8, 'n_heads': 1}
 JOB = Job({'early': 1, 'late': 3}, (('judge-easy', 2), ('chat', 1)), seed=7, opt=TINY)
@@ -87,11 +86,8 @@ def test_the_judge_and_its_control_differ_in_lessons_only():
 TASK = 'parlai_ext.tasks.smalltalk.agents'
 
 
-def teacher(**more):
-    opt = ParlaiParser(True, False).parse_kwargs(
-        task=TASK, datatype='valid', smalltalk_dialogues=5, **more
-    )
-    return create_task_agent_from_taskname(opt)[0]
+def smalltalk(**more):
+    return teacher(TASK, datatype='valid', smalltalk_dialogues=5, **more)
 
 
 def floor(kind):
@@ -107,16 +103,16 @@ def told(agent, lines):
 
 
 def test_the_first_act_is_the_opening_pair():
-    act = teacher().act()
+    act = smalltalk().act()
     turns = make_dialogue('valid', 0, 0)
     assert act['text'] == turns[0].text
     assert act['eval_labels'] == (turns[1].text,)
-    assert teacher(smalltalk_seed=1).act()['text'] != act['text']
+    assert smalltalk(smalltalk_seed=1).act()['text'] != act['text']
 
 
 def test_a_dialogue_is_an_episode_and_reactions_come_after_a_whole_one():
-    one = teacher(smalltalk_reactions=True)
-    assert one.num_examples() == teacher().num_episodes() == 5
+    one = smalltalk(smalltalk_reactions=True)
+    assert one.num_examples() == smalltalk().num_episodes() == 5
 
 
 @pytest.mark.parametrize('kind', ['generic_reply', 'word_salad'])

@@ -20,16 +20,16 @@ from transformers import (
 )
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
-from parlai_ext.core import Question, System
+from parlai_ext.core import Question
 from parlai_ext.engines import data_in
 from parlai_ext.models.hf_likelihood import Seq2Seq, check_seq2seq
 from parlai_ext.models.likelihood import engine as likelihood_engine
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
-from parlai_ext.systems.parlai_agents import load_system
 from tests.support.causal_models import assert_one_by_one, flat, some_questions
 from tests.support.families import FAMILIES, JUDGES
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import load_judge
+from tests.support.talk import loaded
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.user_error import user_error
 from tests.support.written import changed_json
@@ -69,7 +69,7 @@ def pair(request, tmp_path_factory):
     opt = FAMILIES[request.param](folder)
     with data_in(opt.get('datapath')):
         judge = load_judge(opt['model_file'], double=True)
-    agent = load_system(System('stock', {**opt, 'no_cuda': True})).agent
+    agent = loaded(**opt, no_cuda=True).agent
     agent.model.double().eval()
     image = (None,) if isinstance(agent, ImageSeq2seqAgent) else ()
     return judge, partial(
@@ -221,7 +221,7 @@ def test_a_model_that_cannot_judge_is_refused_by_its_class(tmp_path, name):
 @pytest.mark.parametrize('name', JUDGES)
 def test_a_judge_reads_what_its_agent_would_read(tmp_path, name):
     opt = {**FAMILIES[name](tmp_path), 'text_truncate': 6}
-    agent = load_system(System('stock', {**opt, 'no_cuda': True})).agent
+    agent = loaded(**opt, no_cuda=True).agent
     reader = AgentVectorizer(agent.clone())
     for text in HEARD:
         seen = agent.observe(Message(text=text, episode_done=False))

@@ -9,15 +9,15 @@ import torch
 from parlai.core.agents import create_agent_from_model_file
 from transformers import AutoTokenizer
 
-from parlai_ext.core import Question, System
+from parlai_ext.core import Question
 from parlai_ext.models.handle import judge_system
 from parlai_ext.models.hf_likelihood import SeparateTurns
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
-from parlai_ext.systems.parlai_agents import load_system
 from tests.support.families import FAMILIES
 from tests.support.family_hf import make_model
 from tests.support.no_network import refuse_connections
 from tests.support.on_cpu import load_judge
+from tests.support.talk import loaded
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.user_error import user_error
 from tests.support.written import changed_json, written
@@ -82,7 +82,7 @@ def test_a_judges_name_means_these_options(folder, tmp_path, name, opt):
 def test_dialogpt_reads_what_its_agent_reads(dialogpt):
     spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
     judge = load_judge(f'{spec},text_truncate=96')
-    agent = load_system(System('stock', dialogpt)).agent.clone()
+    agent = loaded(**dialogpt).agent.clone()
     for n, text in enumerate(TEXTS[:20]):
         seen = agent.observe({'text': text, 'episode_done': False})
         ids, cut = judge.vectorizer.context(tuple(TEXTS[: n + 1]))

@@ -32,6 +32,7 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
+from tests.packs.test_verify import raise_score
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
 from tests.support.published_runs import make_run, publish
 from tests.support.report_example import (
@@ -151,9 +152,6 @@ def test_withheld_texts_that_differ_are_named(runs, copy_of, pack_of, join):
 
 
 def test_a_target_whose_scores_differ_is_named(copy_of, opened, pack_of, join):
-    def raise_score(records):
-        records[0]['scores'][0]['value'] += 1
-
     other = pack_of(copy_of('talker', raise_score))
     joined, ranking = join(opened['both'], other)
     assert any('in other, 1 of its 10 dialogues' in one for one in joined.notes)

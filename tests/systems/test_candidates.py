@@ -12,6 +12,7 @@ from parlai_ext.core import System
 from parlai_ext.systems.identity import candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import candidates_file, parse_spec, to_download
 from tests.support.no_network import refuse_connections
+from tests.support.talk import loaded
 from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
@@ -184,14 +185,12 @@ def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_pa
 
 
 def test_a_retriever_says_what_is_in_the_file():
-    from parlai_ext.systems.parlai_agents import load_system
-
     opt = {
         'model_file': 'zoo:mini/retrieval/model',
         'model': 'transformer/polyencoder',
         'fixed_candidates_path': SMALLTALK,
     }
-    player = load_system(System('A', {**opt, 'no_cuda': True}))
+    player = loaded(**opt, no_cuda=True)
     lines = lines_of(candidates_file(SMALLTALK))
     assert player.agent.fixed_candidates == lines
     assert len(lines) < 50  # three dialogues, not the task's thousand

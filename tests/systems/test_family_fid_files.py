@@ -15,7 +15,6 @@ from parlai_ext.compat.agents import index_files
 from parlai_ext.core import System
 from parlai_ext.systems import families
 from parlai_ext.systems.identity import identity
-from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_fid import (
     N_PASSAGES,
     build_fid,
@@ -24,6 +23,7 @@ from tests.support.family_fid import (
 )
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.store_samples import files_under
+from tests.support.talk import loaded
 from tests.support.tiny_models import sentences
 from tests.support.user_error import error_line
 
@@ -51,7 +51,7 @@ def opt(built, tmp_path):
 
 
 def load(opt, **more):
-    return load_system(System(NAME, {**opt, **more})).agent
+    return loaded(NAME, **{**opt, **more}).agent
 
 
 def line(opt, **more):

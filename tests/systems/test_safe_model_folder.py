@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-from parlai_ext.core import System
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
-from parlai_ext.systems.parlai_agents import load_system
 from tests.support.on_cpu import load_judge
+from tests.support.talk import loaded
 from tests.support.user_error import error_line, user_error
 from tests.support.written import changed_json, written
 
@@ -27,7 +26,7 @@ def folder(chat_folder, registered, tmp_path):
 
 
 def as_system(folder):
-    load_system(System('x', {'model': 'ext:hf', 'hf_model': str(folder)}))
+    loaded(model='ext:hf', hf_model=str(folder))
 
 
 def as_judge(folder):
