@@ -20,11 +20,11 @@ from tests.support.written import on_one_line
 
 SCORER = 'scorer:made-up|v:1'
 FEW = ('asks', 'tells')
+SIGNS = np.array([1, -1, 1, -1, -1, 1, -1, 1])
 # what an opener and a partner add to the difference to canned, over eight openers
 OPENER = {
-    'echo': 0.3 * np.array([1, -1, 1, -1, -1, 1, -1, 1]),
-    'third': 0.4 * np.array([1, 1, -1, -1, 1, 1, -1, -1])
-    + 0.05 * np.array([1, -1, 1, -1, -1, 1, -1, 1]),
+    'echo': 0.3 * SIGNS,
+    'third': 0.4 * np.array([1, 1, -1, -1, 1, 1, -1, -1]) + 0.05 * SIGNS,
 }
 LEAD = {'echo': 2.23, 'third': 2.23 - 1.46}
 

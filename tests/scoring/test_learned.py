@@ -231,8 +231,8 @@ def test_the_shipped_judge_is_whole():
 
 
 @pytest.fixture(scope='module')
-def model():
-    return make('GPT2', GPT2)
+def judge():
+    return Causal(make('GPT2', GPT2), None, '', start=1, positions=256)
 
 
 def test_a_protocol_that_names_no_scorer_gets_it(tmp_path):
@@ -242,22 +242,22 @@ def test_a_protocol_that_names_no_scorer_gets_it(tmp_path):
     assert scorer == {'name': 'learned', 'encoder': 'minilm'}
 
 
-def test_states_are_those_of_a_plain_pass(model):
-    judge = Causal(model, None, '', start=1, positions=256)
+def test_states_are_those_of_a_plain_pass(judge):
     asked = [Question((5, 6, 7), ((8, 9, 2), (8, 3, 2))), Question((5, 6), ((11, 2),))]
     answers, states = judge.answer_with_states(asked, 1)
     assert answers == judge.answer(asked)
     for question, found in zip(asked, states, strict=True):
         ids = [*question.context, *question.continuations[0]]
         with torch.inference_mode():
-            plain = model(input_ids=torch.tensor([ids]), output_hidden_states=True)
+            plain = judge.model(
+                input_ids=torch.tensor([ids]), output_hidden_states=True
+            )
         # of all tokens but the last
         expected = plain.hidden_states[1][0, len(question.context) : -1].mean(0)
         assert found == pytest.approx(expected.numpy(), abs=1e-5)
 
 
-def test_a_layer_that_is_not_there_is_refused(model):
-    judge = Causal(model, None, '', start=1, positions=256)
+def test_a_layer_that_is_not_there_is_refused(judge):
     with user_error('layer 99'):
         judge.answer_with_states([Question((5,), ((6, 2),))], 99)
 

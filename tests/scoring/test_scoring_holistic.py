@@ -58,11 +58,15 @@ def test_a_cutoff_counts_0_and_what_is_certain_1(gpt2_folder, times, share):
     assert [score.values[name] for name in names] == pytest.approx([share] * 2)
 
 
+# the entropy of three pairs, of which two are the same
+TWO_OF_THREE = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
+
+
 @pytest.mark.parametrize(
     'texts, entropy',
     [
         (['a b c'], math.log(2)),  # a b, b c
-        (['a b a b'], -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))),
+        (['a b a b'], TWO_OF_THREE),
         (['a', 'a'], 0.0),  # shorter than an n-gram: one n-gram
         (['a b', 'c d', 'e f', 'g h'], math.log(4)),
         (['', ' '], None),
@@ -76,8 +80,7 @@ def test_diversity_is_the_entropy_of_word_pairs(texts, entropy):
 def test_responses_to_rewordings_of_the_context_count(gpt2_folder):
     item = ScoringItem(TEXTS[:1], 'a b', extras={'responses': ('c d', 'a b')})
     [score] = scored(gpt2_folder, [item])
-    expected = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
-    assert score.values['Diversity'] == pytest.approx(expected)
+    assert score.values['Diversity'] == pytest.approx(TWO_OF_THREE)
 
 
 def test_consistency_is_with_the_speakers_last_utterance(gpt2_folder):

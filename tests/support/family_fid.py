@@ -7,8 +7,6 @@ from functools import partial
 
 import torch
 from parlai.agents.rag import retrievers
-from parlai.core.agents import create_agent
-from parlai.core.params import ParlaiParser
 
 from parlai_ext import compat
 from parlai_ext.compat import agents
@@ -20,6 +18,7 @@ from tests.support.tiny_models import (
     make_model,
     make_ranker,
     sentences,
+    stock_agent,
 )
 
 N_PASSAGES = 30
@@ -80,17 +79,14 @@ def build(folder, name, model, seed, **more):
         'indexer_type': 'exact',
     }
     path = str(folder / name)
-    given = {
+    agent = stock_agent(
         **{**BART, **RETRIEVER, **where, **more},
-        'model_file': path,
-        'init_model': bart,
-        'dict_file': f'{bart}.dict',
-        'dict_tokenizer': 'space',
-        'dpr_model_file': str(checkpoint),
-        'datatype': 'valid',
-        'no_cuda': True,
-    }
-    agent = create_agent(ParlaiParser(True, True).parse_kwargs(**given))
+        model_file=path,
+        init_model=bart,
+        dict_file=f'{bart}.dict',
+        dict_tokenizer='space',
+        dpr_model_file=str(checkpoint),
+    )
     draw_weights(agent.model, seed)
     agent.save(path)
     checkpoint.unlink()  # the query encoder is in the model file

@@ -109,6 +109,14 @@ def make_ranker(
     return make_model(folder, name, seed, {**SIZES, **ours, **opt})
 
 
+def stock_agent(**opt):
+    """
+    Return an agent as ParlAI builds it from these options, on the CPU.
+    """
+    given = {**opt, 'datatype': 'valid', 'no_cuda': True}
+    return create_agent(ParlaiParser(True, True).parse_kwargs(**given))
+
+
 def make_model(folder, name, seed, opt, words=True):
     """
     Build a model from options, draw its weights, and save it.

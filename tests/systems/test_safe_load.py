@@ -9,7 +9,6 @@ import pickle
 import tarfile
 import threading
 from collections import Counter, OrderedDict, defaultdict
-from pathlib import Path
 
 import numpy as np
 import parlai.utils.pickle
@@ -17,15 +16,14 @@ import pytest
 import torch
 from parlai.core.agents import create_agent
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.tod import tod_agents
 from parlai.scripts.train_model import TrainModel
 from parlai.utils.fp16 import DynamicLossScaler
 
-import parlai_ext
 from parlai_ext import compat
 from parlai_ext.core import SystemFailed
 from parlai_ext.isolation.policy import trusted_hashes
+from parlai_ext.mini import SHIPPED
 from parlai_ext.systems.safe import load
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt, read_states
 from parlai_ext.systems.safe.unpickle import SafeUnpickler
@@ -38,7 +36,13 @@ from tests.support.malicious_pickles import (
     in_zip,
     text,
 )
-from tests.support.tiny_models import SIZES, make_generator, make_ranker, sentences
+from tests.support.tiny_models import (
+    SIZES,
+    make_generator,
+    make_ranker,
+    sentences,
+    stock_agent,
+)
 from tests.support.trusted import trusted
 from tests.support.user_error import user_error
 from tests.support.waiting import comes_true
@@ -338,7 +342,7 @@ def test_what_cannot_be_read_is_one_line(code, words, path):
         torch.load(path)
 
 
-MINI = sorted((Path(parlai_ext.__file__).parent / 'mini' / 'zoo').glob('*/model'))
+MINI = sorted(SHIPPED.glob('*/model'))
 
 
 def saved(states, path, **options):
@@ -347,8 +351,7 @@ def saved(states, path, **options):
 
 
 def agent_of(path):
-    given = {'model_file': str(path), 'no_cuda': True, 'datatype': 'valid'}
-    return create_agent(ParlaiParser(True, True).parse_kwargs(**given))
+    return stock_agent(model_file=str(path))
 
 
 def same(one, other):
