@@ -275,9 +275,8 @@ def test_scores_that_were_interrupted_do_not_hide_the_protocols_own(tmp_path):
     run.manifest.protocol.scorer.update(OWN)
     add_scores(run, SCORER, OWN)
     another = run.scores('scorer:another')  # killed before its record was written
-    another.write(
-        run.dialogue_shards()[0], run.scores(SCORER).read(run.dialogue_shards()[0])
-    )
+    shard = run.dialogue_shards()[0]
+    another.write(shard, run.scores(SCORER).read(shard))
     assert choose_scores(run, None) == (SCORER, '')
 
 

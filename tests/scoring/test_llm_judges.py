@@ -343,10 +343,12 @@ def test_probabilities_of_labels(alternatives, scale, expected):
     assert found == (expected and pytest.approx(expected))
 
 
+BOTH = asked('scale: {lowest: 0, highest: 5}', 'json', '{Content: a, Grammar: b}')
+
+
 def test_a_json_object_with_words_around_it():
-    both = asked('scale: {lowest: 0, highest: 5}', 'json', '{Content: a, Grammar: b}')
-    ratings = json_ratings('Sure {x}: {"content": 4.5, "Grammar": "3"} bye', both)
-    assert [ratings[name].value for name in both.dimensions] == [4.5, 3.0]
+    ratings = json_ratings('Sure {x}: {"content": 4.5, "Grammar": "3"} bye', BOTH)
+    assert [ratings[name].value for name in BOTH.dimensions] == [4.5, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -360,8 +362,7 @@ def test_a_json_object_with_words_around_it():
     ],
 )
 def test_a_dimension_that_json_lacks_is_missing_with_a_reason(reply):
-    both = asked('scale: {lowest: 0, highest: 5}', 'json', '{Content: a, Grammar: b}')
-    rating = json_ratings(reply, both)['Content']
+    rating = json_ratings(reply, BOTH)['Content']
     assert rating.value is None and rating.reason
 
 
