@@ -6,7 +6,7 @@ the same `BlockPlayer`. A world plays a block as a whole and then shows its dial
 one after the other, one exchange for each parley.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from parlai.core.loader import load_agent_module
@@ -56,7 +56,7 @@ class RosterWorld(DialogPartnerWorld):
         self.opt['selfchat_task'] = self.scheme == 'self_play'
         self._n_parleys = -(-player.plan.protocol.num_turns // 2)
         self.acts: list[Message] = []
-        self._exchanges: list[list[ActRecord]] = []
+        self._exchanges: list[Sequence[ActRecord]] = []
         self._dialogues = self._play()
         self._n_begun = 0
 
@@ -115,7 +115,7 @@ class RosterWorld(DialogPartnerWorld):
         for problem in self.player.cache.problems.values():
             raise UserError(f'not all dialogues could be played: {problem}')
 
-    def _play(self) -> Iterator[list[list[ActRecord]]]:
+    def _play(self) -> Iterator[list[Sequence[ActRecord]]]:
         """
         Yield the exchanges of each dialogue; a system that fails is left out, and the
         model cache logs why.

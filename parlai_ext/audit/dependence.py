@@ -99,18 +99,18 @@ def _add_cases(
     drift = means - audited.means
     pairs = sorted({p for own in means for p in flipped_pairs(audited.means, own)})
     claimed = [pair for pair in pairs if audited.better[pair]]
-    silent = np.argwhere(np.isnan(means)).tolist()
+    silent, names = np.argwhere(np.isnan(means)).tolist(), list(cases)
     [text] = terminal_lines(
         'left_out',
         audited=audited,
         what=what,
-        names=list(cases),
+        names=names,
         move=_largest(moves),
         drift=_largest(drift),
         pairs=list(map(audited.pair_name, claimed or pairs)),
         is_claimed=bool(claimed),
         settling='' if claimed else _settling_text(audited, pairs),
-        silent=silent,
+        silent=[f'{audited.systems[k]} without {names[n]}' for n, k in silent],
     )
     outcome = outcome_of(
         shown=audited.claims > 0 and not pairs and not silent, refuted=bool(claimed)

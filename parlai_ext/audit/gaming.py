@@ -168,11 +168,13 @@ class SidePlayer:
         # already may hold others
         note_parts(run.manifest, map(system_part, manifest.systems))
         with run.lock():
-            for problem in collect(run, self.machine).problems:
-                raise UserError(problem)
+            if problems := collect(run, self.machine).problems:
+                raise UserError(problems[0])
             chosen = ChosenScorer(self.scored.config, named_by_user=False)
-            score_run(run, self.scorer, chosen, include_given=self.scored.given)
-            tables = read_tables(run, self.audited.scores.scorer_signature)
+            report = score_run(
+                run, self.scorer, chosen, include_given=self.scored.given
+            )
+            tables = read_tables(run, report.signature)
         names = [system.name for system in targets]
         opponents = [system.name for system in partners] or tables.opponents
         return tables.cells(tables.scores[self.audited.dimension], names, opponents)

@@ -2,8 +2,6 @@
 Models of the catalogue: what there is, and fetching by name.
 """
 
-from typing import Self
-
 from parlai_ext.commands.command import Command, print_lines, program
 from parlai_ext.core import frozen, option
 from parlai_ext.files import checked_model_name, model_card, model_names
@@ -38,17 +36,6 @@ class ListedModel:
     fetched: bool
     good_for: str
 
-    @classmethod
-    def from_catalogue(cls, name: str) -> Self:
-        """
-        Return what is said of a model of the catalogue.
-        """
-        from parlai_ext.systems.catalogue.fetch_model import is_fetched
-
-        card = model_card(name)
-        known = (card.kinds, card.download_bytes, card.licence)
-        return cls(name, *known, is_fetched(name), card.good_for)
-
 
 WIDTH = 160  # of the table: what a model is good for is a line
 COLUMNS = (
@@ -82,7 +69,13 @@ class GetModel(Command):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 
         if not names:
-            models = [ListedModel.from_catalogue(name) for name in model_names()]
+            models = []
+            for name in model_names():
+                card = model_card(name)
+                known = card.kinds, card.download_bytes, card.licence
+                models.append(
+                    ListedModel(name, *known, is_fetched(name), card.good_for)
+                )
             print_lines(Table(COLUMNS, models).lines(width=WIDTH))
             print(f'fetch one with: {program()} get_model NAME')
             return models

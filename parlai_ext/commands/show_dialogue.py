@@ -162,20 +162,19 @@ class ShowDialogue(Command):
 
         :param system: yield the lines of this one only.
         """
-        from parlai_ext.report.browse import scored_sides
+        from parlai_ext.report.browse import dialogues_with_sides
 
-        sides = scored_sides(self.existing_run, self._signature())
-        before = None
-        for dialogue, scored, name, partner in sides:
+        rows = dialogues_with_sides(self.existing_run, self._signature())
+        for dialogue, scored, sides in rows:
             known = self._dimensions(scored)
             # that of the whole reply, where a scorer has it
             dimension = max(known, key='Overall'.__eq__, default=None)
-            means = dialogue_means(dialogue, scored, name) if scored else {}
-            score = means.get(dimension or '')
-            is_partner, before = dialogue is before, dialogue
-            told = score is not None or not is_partner
-            if name == system or (told and system is None):
-                yield ListedDialogue(dialogue.id, name, partner, dimension, score)
+            for name, partner in sides:
+                means = dialogue_means(dialogue, scored, name) if scored else {}
+                score = means.get(dimension or '')
+                told = score is not None or (name, partner) == sides[0]
+                if name == system or (told and system is None):
+                    yield ListedDialogue(dialogue.id, name, partner, dimension, score)
 
     def _dimensions(self, scored: ScoredDialogue | None) -> list[str]:
         """

@@ -38,9 +38,9 @@ def exit_code(number: int) -> int:
     return 128 + number
 
 
-def heeded_signals() -> list[signal.Signals]:
+def signals_not_ignored() -> list[signal.Signals]:
     """
-    Return those of both signals that are not ignored.
+    Return those of `SIGNALS` that are not ignored.
     """
     return [one for one in SIGNALS if signal.getsignal(one) != signal.SIG_IGN]
 
@@ -51,7 +51,7 @@ def end_in_one_line() -> None:
 
     A signal that is ignored (as under ``nohup`` or in a background job) stays so.
     """
-    for number in heeded_signals():
+    for number in signals_not_ignored():
         signal.signal(number, _end)
 
 
@@ -87,7 +87,7 @@ def signals_as_interrupt() -> Iterator[None]:
 
     before = {}
     if threading.current_thread() is threading.main_thread():  # only it may say so
-        before = {one: signal.signal(one, interrupt) for one in heeded_signals()}
+        before = {one: signal.signal(one, interrupt) for one in signals_not_ignored()}
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:

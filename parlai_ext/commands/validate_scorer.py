@@ -26,6 +26,7 @@ from parlai_ext.core import (
     JsonObject,
     ScoredDialogue,
     UserError,
+    chunks,
     errors_about,
     frozen,
     optional,
@@ -183,9 +184,9 @@ class ValidateScorer(ModelCommand):
         scorer = chosen.build(self.machine)
         pairs: list[tuple[Dialogue, ScoredDialogue]] = []
         with bar_of('score', len(dialogues)) as bar:
-            for start in range(0, len(dialogues), BATCH):
-                some = dialogues[start : start + BATCH]
-                scored = scorer.score_dialogues(some, indices[start : start + BATCH])
+            blocks = chunks(dialogues, BATCH), chunks(indices, BATCH)
+            for some, places in zip(*blocks, strict=True):
+                scored = scorer.score_dialogues(some, places)
                 pairs += zip(some, scored, strict=True)
                 bar.update(len(some))
         sample = self.opt['check_sample']

@@ -280,7 +280,7 @@ def human_anchor(
     by_system = grouped(
         (system, (opener, fmean(values))) for (system, opener), values in scores.items()
     )
-    means, far = {}, []
+    means, far, spread = {}, [], stdev(of_people)
     for name, over in sorted(by_system.items()):
         means[name] = fmean(value for _, value in over)
         differences = [value - own[opener] for opener, value in over]
@@ -288,7 +288,7 @@ def human_anchor(
         if n < MIN_CONTEXTS:
             continue
         half = float(scipy.special.stdtrit(n - 1, 0.975)) * stdev(differences) / n**0.5
-        if fmean(differences) > max(half, FAR * stdev(of_people)):
+        if fmean(differences) > max(half, FAR * spread):
             far.append(f'{name} ({number(means[name])})')
     people_mean = fmean(of_people)
     warning = None

@@ -267,7 +267,7 @@ class MeanPooling(TextModel):
             # the first are the embeddings, before any layer
             return output.hidden_states[layer or n_layers]
 
-        encoded = {text: self.cut_ids((text,)) for text in texts}
+        encoded = {text: self.cut_ids((text,)) for text in dict.fromkeys(texts)}
         rows = self.rows(texts, encoded.__getitem__, states, kept_by_watch=False)
         left = self.tokenizer.padding_side == 'left'
         ends = (self.tokenizer.cls_token_id, self.tokenizer.sep_token_id)
@@ -557,7 +557,8 @@ class WordClassifier(TextModel):
         """
         if self.limit:
             most_tokens = min(most_tokens, self.limit // 2)
-        cut_texts = [self._cut_text(text, most_tokens) for text in texts]
+        cut_text = cache(self._cut_text)
+        cut_texts = [cut_text(text, most_tokens) for text in texts]
         pairs = [
             (text, context)
             for (text, _), context in zip(cut_texts, contexts, strict=True)

@@ -161,8 +161,8 @@ def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
     if check.signature != signature:
         both = f'{check.signature:.80}, not {signature:.80}'
         yield f'it is the check of other scores: {both}'
-    for shard in run.dialogue_shards()[:1]:
-        of_scores = {s.dimension for one in store.read(shard) for s in one.scores}
+    if shards := run.dialogue_shards():
+        of_scores = {s.dimension for one in store.read(shards[0]) for s in one.scores}
         if {*check.dimensions} != of_scores:
             ours, others = (', '.join(sorted(n)) for n in (check.dimensions, of_scores))
             yield f'it is about {ours}, the scores about {others}'

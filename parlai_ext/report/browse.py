@@ -207,17 +207,16 @@ def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
     return pairing.speakers
 
 
-def scored_sides(
+def dialogues_with_sides(
     run: RunFolder, signature: str
-) -> Iterator[tuple[Dialogue, ScoredDialogue | None, str, str]]:
+) -> Iterator[tuple[Dialogue, ScoredDialogue | None, list[tuple[str, str]]]]:
     """
-    Yield each dialogue with its scores (`None`: not scored), once for each system in
-    it: the target and its partner, then these names the other way round.
+    Yield each dialogue with its scores (`None`: not scored), and its sides: the target
+    and its partner, then, unless it is a self-chat, the partner and the target.
     """
     for dialogue, scored in run.scores(signature).scored_dialogues():
         pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
-        for name, partner in dict.fromkeys((pair, pair[::-1])):
-            yield dialogue, scored, name, partner
+        yield dialogue, scored, list(dict.fromkeys((pair, pair[::-1])))
 
 
 def are_both_judged(names: tuple[str, str], manifest: Manifest) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from parlai_ext.core import Dialogue, content_id, dialogue_means, scorer_name
-from parlai_ext.report.browse import scored_sides
+from parlai_ext.report.browse import dialogues_with_sides
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder, dumps, write_text
 
@@ -25,10 +25,11 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
     Write a log for each target and return the paths.
     """
     samples = defaultdict(list)
-    for dialogue, scored, name, partner in scored_sides(run, ranking.scorer_signature):
-        if name in run.manifest.targets:
-            means = dialogue_means(dialogue, scored, name) if scored else {}
-            samples[name].append(sample_of(dialogue, name, partner, means))
+    for dialogue, scored, sides in dialogues_with_sides(run, ranking.scorer_signature):
+        for name, partner in sides:
+            if name in run.manifest.targets:
+                means = dialogue_means(dialogue, scored, name) if scored else {}
+                samples[name].append(sample_of(dialogue, name, partner, means))
     paths = []
     for name, own in samples.items():
         task_id = content_id(ranking.signature, name)

@@ -30,6 +30,7 @@ from parlai_ext.core import (
     UserError,
     Utterance,
     bytes_without_secrets,
+    chunks,
     parse_json,
     parse_own_json,
     without_secrets,
@@ -480,7 +481,7 @@ class DialogueRecord(TypedDict):
     A dialogue in ParlAI's Conversations format, with our fields beside.
     """
 
-    dialog: list[list[ActRecord]]
+    dialog: Sequence[Sequence[ActRecord]]
     metadata_path: str
     dialogue_id: str
     pairing_id: str
@@ -528,7 +529,7 @@ def dialogue_record(dialogue: Dialogue, stem: str) -> DialogueRecord:
             act['reference'] = utterance.references
         acts.append(act)
     return {
-        'dialog': [acts[start : start + 2] for start in range(0, len(acts), 2)],
+        'dialog': list(chunks(acts, 2)),
         'metadata_path': f'{stem}.metadata',
         'dialogue_id': dialogue.id,
         'pairing_id': dialogue.pairing_id,

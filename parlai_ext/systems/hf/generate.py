@@ -324,7 +324,8 @@ def generation_config(
     asked_for = {
         'max_new_tokens': options.reply_max_tokens,
         'min_new_tokens': options.beam_min_length,
-        'no_repeat_ngram_size': options.beam_block_ngram,
+        'no_repeat_ngram_size': options.beam_block_ngram
+        and max(0, options.beam_block_ngram),
         'length_penalty': options.beam_length_penalty,
         'repetition_penalty': options.repetition_penalty,
     }
