@@ -2,7 +2,7 @@
 The run under audit: its table of scores, its ranked systems, and its order of them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import compress
@@ -251,7 +251,7 @@ def settling_text(audited: Audited, needed: DialoguesNeeded, played: int) -> str
     return text
 
 
-def chosen_dimension(names: Iterable[str], asked: str | None = None) -> str:
+def chosen_dimension(names: Collection[str], asked: str | None = None) -> str:
     """
     Return the dimension that is asked for, else the overall one, else the first.
 

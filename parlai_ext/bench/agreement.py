@@ -104,15 +104,16 @@ def rescored(
     scorer: Scorer, dialogue: Dialogue, scored: ScoredDialogue, variant: str
 ) -> ScoredDialogue:
     """
-    Return the scores of one of a scorer's variants, from the stored evidence.
+    Return the scores of one of a scorer's variants, from the stored evidence. Those of
+    systems of which nothing is judged, which have no place, are kept.
     """
     scores = [
         scorer.score_of_evidence(ItemScore({}, evidence=evidence), variant)
         for evidence in scored.evidence.values()
     ]
     again = scorer.scored_dialogue(dialogue, list(scored.evidence), scores)
-    missing = tuple(s for s in scored.scores if s.utterance_index is None)
-    return replace(again, scores=again.scores + missing)
+    unjudged = tuple(s for s in scored.scores if s.utterance_index is None)
+    return replace(again, scores=again.scores + unjudged)
 
 
 @frozen

@@ -7,6 +7,7 @@ here may be slow, and an error here may not break the user's other commands.
 
 import re
 import sys
+from ast import literal_eval
 from functools import cache
 from pkgutil import iter_modules
 from types import TracebackType
@@ -27,7 +28,7 @@ from parlai_ext.commands.signals import end_in_one_line
 from parlai_ext.compat import PREFIX, prepare_parlai
 from parlai_ext.core import UserError, printable
 
-UNKNOWN_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' \\(choose")
+UNKNOWN_COMMAND = re.compile(r'argument COMMAND: invalid choice: (.*) \(choose')
 # ParlAI's own, which `register` replaces
 PARSE_ARGS = _SupercommandParser.parse_args
 LONG_ERROR = _SupercommandParser.error
@@ -76,7 +77,7 @@ def one_line_error(self: Any, message: str) -> None:
     Leave with one line about an unknown command, with ParlAI's help for other errors.
     """
     if unknown := UNKNOWN_COMMAND.match(message):
-        refuse_unknown(unknown[1], SCRIPT_REGISTRY)
+        refuse_unknown(literal_eval(unknown[1]), SCRIPT_REGISTRY)
     LONG_ERROR(self, message)
 
 

@@ -218,7 +218,8 @@ def _file_of(place: Path, *names: str) -> Path:
 
 def archived_texts(path: Path, pattern: str) -> list[str]:
     """
-    Return the texts of the members of an archive with this name, whatever their folder.
+    Return the texts of the members of an archive whose path ends in this pattern, as
+    `PurePath.match` has it, sorted by path.
 
     :raises UserError: when there is none, or one cannot be read.
     """
@@ -227,7 +228,7 @@ def archived_texts(path: Path, pattern: str) -> list[str]:
             names = sorted(n for n in archive.namelist() if PurePath(n).match(pattern))
             if not names:
                 raise UserError(f'{path}: there is no {pattern} in it')
-            return [decoded_text(read_member(archive, n), str(path)) for n in names]
+            return [decoded_text(read_member(archive, n), f'{path}:{n}') for n in names]
     except zipfile.BadZipFile as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
 

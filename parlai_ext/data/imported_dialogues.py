@@ -176,8 +176,9 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Turns]:
     dialogues = []
     for path in find_files(given):
         is_archive = path.suffix != ZIPPED_LOG and zipfile.is_zipfile(path)
-        if is_archive:  # other files of DailyDialog's archives hold labels
-            lines = '\n'.join(archived_texts(path, '*.txt')).split('\n')
+        # other files of DailyDialog's archives hold labels; a Mac adds hidden ones
+        if is_archive:
+            lines = '\n'.join(archived_texts(path, '[!.]*.txt')).split('\n')
         else:
             source = SourceFile.from_path(path)
             lines = [*source.lines]

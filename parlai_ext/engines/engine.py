@@ -191,8 +191,8 @@ def versions() -> dict[str, str]:
 @cache
 def code_facts() -> dict[str, str]:
     """
-    Return versions by package, and a hash of this package's own files: two checkouts
-    of one version may differ.
+    Return versions by package, and a hash of this package's code and settings
+    (`SUFFIXES`): two checkouts of one version may differ.
     """
     facts = versions()
     digest = hashlib.sha256()

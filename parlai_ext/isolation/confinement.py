@@ -15,7 +15,9 @@ from collections.abc import Iterable, Sequence
 from glob import glob
 
 C_LIBRARY = ctypes.CDLL(None)  # for what Python has no name for
-NETWORK, FILES = 'no network', 'no writing'  # what may not be enforced, in words
+# what may not be enforced, in words; by the version of Landlock that does it whole
+NETWORK = 'no network'
+LIMITS = {'no writing': 3, 'no signals to other processes': 6}
 # Landlock (linux/landlock.h): system calls, and rights by the version they came with
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION = 1  # asks for the version of the kernel
@@ -65,34 +67,36 @@ def confine(writable: Iterable[str], ports: Sequence[int]) -> list[str]:
     :returns: what this kernel does not enforce, in words.
     """
     global _is_confined
-    _is_confined, missing = True, []
+    _is_confined = True
     if sys.platform != 'linux':
-        return [NETWORK, FILES]
+        return [NETWORK, *LIMITS]
     C_LIBRARY.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     for kept in (READ_FILES, 0):  # the first fails without them
         sets = struct.pack('=6I', kept, kept, 0, 0, 0, 0)
         if C_LIBRARY.capset(struct.pack('=Ii', FORM, 0), sets) == 0:
             break
-    if not _limit_files_and_ports(writable, ports):
-        missing.append(FILES)
-    if not _refuse_calls(bool(ports)):
+    version = _limit_files_and_ports(writable, ports)
+    missing = [limit for limit, since in LIMITS.items() if version < since]
+    if not _refuse_calls(bool(ports)) or (ports and version < 4):
         missing.append(NETWORK)
     return missing
 
 
-def _limit_files_and_ports(writable: Iterable[str], ports: Sequence[int]) -> bool:
+def _limit_files_and_ports(writable: Iterable[str], ports: Sequence[int]) -> int:
     """
-    Return whether Landlock limits the files and processes that may be changed.
+    Limit the files and processes that may be changed, and ports.
+
+    :returns: the version of Landlock that does it, 0 if none does.
     """
     version = C_LIBRARY.syscall(CREATE_RULESET, None, 0, VERSION)
     if version < 1:
-        return False
+        return 0
     files = WRITING | MOVING * (version >= 2) | TRUNCATING * (version >= 3)
     fields = [files, *[TCP] * (version >= 4), *[SCOPES] * (version >= 6)]
     attributes = struct.pack(f'={len(fields)}Q', *fields)
     rules = C_LIBRARY.syscall(CREATE_RULESET, attributes, len(attributes), 0)
     if rules < 0:
-        return False
+        return 0
     for path in (*writable, *(path for name in DEVICES for path in glob(name))):
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rights = files if os.path.isdir(path) else files & IN_FILE
@@ -104,7 +108,7 @@ def _limit_files_and_ports(writable: Iterable[str], ports: Sequence[int]) -> boo
         C_LIBRARY.syscall(
             ADD_RULE, rules, PORT_RULE, struct.pack('=QQ', CONNECT, port), 0
         )
-    return bool(C_LIBRARY.syscall(RESTRICT_SELF, rules, 0) == 0)
+    return 0 if C_LIBRARY.syscall(RESTRICT_SELF, rules, 0) else version
 
 
 def _refuse_calls(connects: bool) -> bool:

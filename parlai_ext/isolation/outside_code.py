@@ -34,11 +34,11 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
         return module_of_file(source)
     except UserError:
         raise
-    except Exception as error:  # which foreign code may raise
+    except (Exception, SystemExit) as error:  # which foreign code may raise
         what = f'{type(error).__name__}: {error}'
         if Path(f'{source}.py').is_file():
             what = f'{what}; {source}.py:{attribute} names the file here'
-        near = Path(source).with_name(f'{getattr(error, "name", None)}.py')
+        near = Path(source).parent / f'{getattr(error, "name", None)}.py'
         if near.is_file():
             what = f'{what}; PYTHONPATH={near.parent} before the command finds {near}'
         raise UserError(f'scorer {name}: it cannot be imported: {what}') from error

@@ -465,7 +465,8 @@ def _existing_files(names: Iterable[str | Path]) -> list[Path]:
 
 def is_trusted_file(path: str | Path) -> bool:
     """
-    True if the user trusted this very file, in this command or an earlier one.
+    True if the user trusted a file of these bytes, wherever it lay, in this command or
+    an earlier one.
     """
     # a large file is not hashed where nothing is trusted
     may_be = os.path.isfile(path) and (TRUSTED.here or TRUSTED.path.is_dir())

@@ -426,7 +426,8 @@ class Fed(JudgeScorer):
 
     def score(self, items: Items) -> list[ItemScore]:
         """
-        Return the scores of each item, in one question to the judge.
+        Return the scores of each item. All are asked about in one call of the judge;
+        with ``less: no_response`` a second one asks about them without the response.
         """
         questions = [self._question(item.utterances) for item in items]
         whole = self.options.scope == 'whole'

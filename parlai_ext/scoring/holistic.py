@@ -195,4 +195,4 @@ def diversity(texts: Iterable[str], ngram: int) -> float | None:
     total = counts.total()
     if not total:
         return None
-    return -math.fsum(n / total * math.log(n / total) for n in counts.values())
+    return math.fsum(n / total * math.log(total / n) for n in counts.values())

@@ -257,7 +257,10 @@ _HEAD = re.compile(r'\{"checksum": "([0-9a-f]{16})", ')
 
 def dumps(value: Any, **kwargs: Any) -> str:
     """
-    Return a value as one line of JSON that every reader of UTF-8 sees as one line.
+    Return a value as JSON that every reader of UTF-8 parts into the same lines: one,
+    unless ``indent`` is given.
+
+    :param kwargs: of `json.dumps`.
 
     :raises ValueError: for NaN or infinity, which JSON does not have.
     """

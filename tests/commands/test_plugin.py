@@ -96,6 +96,7 @@ STARTS = {
     2: {
         'evalute_systems': "did you mean 'evaluate_systems'?",
         'nothing': "no command 'nothing'",
+        "it's": 'no command "it',
         '--quite': "no command '--quite'",
         'evaluate_systems --confg x': 'did you mean --config?',
         'rate_dialogues --out x': 'arguments: --out x (all',

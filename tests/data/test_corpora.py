@@ -125,7 +125,8 @@ LABELLED = 'Hi ! __eou__ Hello . __eou__\nTea ? __eou__ No . __eou__ Why ? __eou
 
 def test_an_archive_of_dailydialog_has_files_of_labels_too(tmp_path):
     labels = ('train/dialogues_act_train.txt', '3 4\n1 2 3\n')
-    members = [labels, ('train/dialogues_train.txt', LABELLED)]
+    hidden = ('__MACOSX/train/._dialogues_train.txt', b'\xff')
+    members = [labels, hidden, ('train/dialogues_train.txt', LABELLED)]
     path = written(tmp_path, 'train.zip', zip_of(members))
     assert read_dialogue_texts([str(path)]) == [
         ('Hi !', 'Hello .'),

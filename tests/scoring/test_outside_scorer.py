@@ -157,6 +157,7 @@ def test_a_protocol_file_names_a_scorer_beside_it(tmp_path, encoder_folder):
     'name, hint',
     [
         ('no_such_module:Scorer', 'cannot be imported'),
+        (':Scorer', 'cannot be imported'),
         ('/no/such/file.py:Scorer', 'no file'),
         ('tests.support.outside_scorer:Similarit', "'Similarity'"),
     ],
@@ -335,6 +336,8 @@ def test_a_scorer_of_the_wrong_form_is_one_line(declared, returned, problem):
 
 def test_a_module_that_is_a_file_here_is_named_as_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / 'mine.py').touch()
+    (tmp_path / 'mine.py').write_text('raise SystemExit')
     with user_error(r'cannot be imported: .*; mine\.py:Mine names the file'):
         find_scorer('mine:Mine', named_by_user=True)
+    with user_error('cannot be imported: SystemExit'):
+        find_scorer('./mine.py:Mine', named_by_user=True)

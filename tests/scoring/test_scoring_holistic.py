@@ -75,6 +75,7 @@ TWO_OF_THREE = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
 def test_diversity_is_the_entropy_of_word_pairs(texts, entropy):
     expected = None if entropy is None else pytest.approx(entropy)
     assert diversity(texts, 2) == expected
+    assert str(diversity(['a'], 2)) == '0.0'  # not -0.0
 
 
 def test_responses_to_rewordings_of_the_context_count(gpt2_folder):

@@ -242,3 +242,12 @@ def test_a_file_and_a_folder_of_one_name_leave_all_as_it_was(tmp_path, name):
         move_into(source, there)
     assert [p for p in there.rglob('*') if p.is_file()] == [old]
     assert old.read_text() == 'old' and (source / 'a').is_file()
+
+
+def test_a_link_to_nothing_is_in_the_way_of_a_folder(tmp_path):
+    (tmp_path / 'came/model').mkdir(parents=True)
+    (tmp_path / 'came/a').touch()
+    (tmp_path / 'model').symlink_to('nothing')
+    with user_error('in the way of a folder'):
+        move_into(tmp_path / 'came', tmp_path)
+    assert (tmp_path / 'came/a').is_file()

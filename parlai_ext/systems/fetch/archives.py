@@ -142,7 +142,7 @@ def move_into(source: Path, target: Path) -> None:
     entries = sorted(source.rglob('*'), key=lambda p: (p.name == '.built', p))
     places = [(target / p.relative_to(source), p) for p in (source, *entries)]
     for place, path in places:
-        if place.exists() and place.is_dir() != path.is_dir():
+        if os.path.lexists(place) and place.is_dir() != path.is_dir():
             kind = 'folder' if path.is_dir() else 'file'
             raise UserError(f'{place} is in the way of a {kind} of the download')
     for place, path in places:

@@ -1,0 +1,34 @@
+"""
+What a kernel does not enforce is said.
+"""
+
+from unittest.mock import Mock
+
+import pytest
+
+from parlai_ext.isolation import confinement
+
+SIGNALS = 'no signals to other processes'
+
+
+# man 7 landlock: truncating since 3, ports since 4, signals since 6
+@pytest.mark.parametrize(
+    'version, missing',
+    [
+        (-1, ['no writing', SIGNALS, 'no network']),
+        (2, ['no writing', SIGNALS, 'no network']),
+        (3, [SIGNALS, 'no network']),
+        (4, [SIGNALS]),
+        (6, []),
+    ],
+)
+def test_what_a_kernel_lacks_is_told(version, missing, monkeypatch):
+    def syscall(number, *given):
+        return version if given[-1] == confinement.VERSION else 0
+
+    kernel = Mock(
+        syscall=syscall, **{'prctl.return_value': 0, 'capset.return_value': 0}
+    )
+    monkeypatch.setattr(confinement, 'C_LIBRARY', kernel)
+    monkeypatch.setattr(confinement, '_is_confined', False)
+    assert confinement.confine([], [8000]) == missing
