@@ -119,9 +119,6 @@ class OwnProcess:
         """
         facts = self.ask('load', *given)
         with answers_of_a_kind():
-            if facts['missing']:
-                limits = ', '.join(map(str, facts['missing']))
-                warn_once(f'what is not trusted: not enforced here: {limits}')
             if facts['uses_gpu']:
                 torch.cuda.init()  # so that its random numbers are seeded here
             return {**facts}
@@ -151,6 +148,8 @@ class OwnProcess:
                     logger.log(int(level), '%s', printable(str(text)))
                 elif sys.stderr is not None:
                     VisibleOutput(sys.stderr, progress=True).write(str(text))
+            if limits := ', '.join(map(str, answer['missing'])):
+                warn_once(f'what is not trusted: not enforced here: {limits}')
             (kind, words), value = answer['problem'], answer['value']
         self.warn_if_refused(str(words))
         if kind == 'raised':
@@ -247,13 +246,13 @@ class Server:
         now = random_state()
         answer['random'] = None if now == self.random else now
         self.random = now
-        return answer | {'said': said}
+        return answer | {'said': said, 'missing': self.missing}
 
     def facts(self) -> JsonObject:
         """
         Return what is to be known of the process.
         """
-        return {'missing': self.missing, 'uses_gpu': torch.cuda.is_initialized()}
+        return {'uses_gpu': torch.cuda.is_initialized()}
 
     def usage(self) -> Usages:
         """
