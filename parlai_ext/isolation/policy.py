@@ -165,9 +165,9 @@ def is_our_task(task: str) -> bool:
     """
     package, name = _package_and_name(task.strip())
     module = name.split(':')[0]
-    ours = module.startswith(('parlai.', 'projects.', 'parlai_ext.tasks.'))
-    ours = ours and _is_installed(module)
-    return package in OUR_PACKAGES and ('.' not in module or ours)
+    prefixes = ('parlai.', 'projects.', 'parlai_ext.tasks.')
+    ours = '.' not in module or module.startswith(prefixes)
+    return package in OUR_PACKAGES and ours and _is_installed(module)
 
 
 def _package_and_name(name: str) -> tuple[str, str]:
@@ -290,8 +290,9 @@ def agent_use(agent: str) -> str | None:
     module = agent_module(agent) or ''
     if ASKING_AGENTS.fullmatch(module):
         return 'asks a server'
-    is_ours = module and not ROSTER_AGENTS.fullmatch(module)
-    is_ours = is_ours or CHECKED_AGENTS.fullmatch(module)
+    is_ours = CHECKED_AGENTS.fullmatch(module) or (
+        module and not ROSTER_AGENTS.fullmatch(module)
+    )
     return None if is_ours else 'is an agent from outside the package'
 
 

@@ -113,16 +113,6 @@ class OwnProcess:
             ForkedTask(server, given, memory, folder, None, ports, modules)
         )
 
-    def load(self, *given: Any) -> JsonObject:
-        """
-        Have something loaded there; return what is to be known of it.
-        """
-        facts = self.ask('load', *given)
-        with answers_of_a_kind():
-            if facts['uses_gpu']:
-                torch.cuda.init()  # so that its random numbers are seeded here
-            return {**facts}
-
     def ask(self, do: str, *given: Any) -> Any:
         """
         Return what a method of the `Server` returns.
@@ -140,6 +130,8 @@ class OwnProcess:
             self._random = answer['random'] or state
             if answer['random']:
                 set_random_state(answer['random'])
+            if answer['uses_gpu']:
+                torch.cuda.init()  # so that its random numbers are seeded here
             self.usage = {**answer['usage']}
             # they are numbers
             sum(n or 0 for used in self.usage.values() for n in (used or {}).values())
@@ -246,13 +238,11 @@ class Server:
         now = random_state()
         answer['random'] = None if now == self.random else now
         self.random = now
-        return answer | {'said': said, 'missing': self.missing}
-
-    def facts(self) -> JsonObject:
-        """
-        Return what is to be known of the process.
-        """
-        return {'uses_gpu': torch.cuda.is_initialized()}
+        return answer | {
+            'said': said,
+            'missing': self.missing,
+            'uses_gpu': torch.cuda.is_initialized(),
+        }
 
     def usage(self) -> Usages:
         """

@@ -199,9 +199,10 @@ def has_trusted_files(opt: Options) -> bool:
             return False
     if truthy(opt.get('hf_trust_code')):
         return True
-    names = [str(opt[key]) for key in FOLDER_OPTIONS if opt.get(key)]
     # the catalogue's hashes are not asked again where its models lie
-    return not opt.get('datapath') and all(map(is_model_name, names))
+    return not opt.get('datapath') and all(
+        is_model_name(str(opt[key])) for key in FOLDER_OPTIONS if opt.get(key)
+    )
 
 
 def _names_files(value: Any) -> bool:
