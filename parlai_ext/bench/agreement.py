@@ -162,7 +162,7 @@ def agreement(
     check_judgements(scores, ranked, source)
     rows = [*_level_rows(scores, ranked, Sampling(bootstraps, SEED))]
     rows.sort(key=attrgetter('level'))  # stable: dialogue first
-    return AgreementWithPeople(rows, list(notes(scores, human)))
+    return AgreementWithPeople(rows, list(agreement_notes(scores, human)))
 
 
 def _level_rows(
@@ -280,7 +280,9 @@ def check_dimensions(
             require_known(name, dimensions, f'{source}: column dimension: no {name!r}')
 
 
-def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
+def agreement_notes(
+    scores: MeanScores, human: Sequence[HumanJudgement]
+) -> Iterator[str]:
     """
     Yield sentences about what was cut or left out.
     """

@@ -105,7 +105,7 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic import comparison as comparing
 
         result, problems = self._compared(given, systems, recorded)
-        print_lines(comparing.comparison_lines(result))
+        print_lines(comparing.safety_comparison_lines(result))
         examples = comparing.draw_examples(result, given.examples)
         texts = comparing.comparison_files(result, examples)
         folder = Path(given.out)

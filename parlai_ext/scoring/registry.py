@@ -211,7 +211,7 @@ def load_protocol_file(
     def scorer_options(name: str | None) -> type:
         return find_scorer(name or DEFAULT, named_by_user=True).options_class
 
-    read = protocol_file.load_protocol_file(name_or_path, overrides, scorer_options)
+    read = protocol_file.read_protocol_file(name_or_path, overrides, scorer_options)
     if read.protocol.scorer.get('name'):
         return read
     scorer = {'name': DEFAULT, **read.protocol.scorer}

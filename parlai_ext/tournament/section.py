@@ -90,7 +90,7 @@ def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:
     return best - value <= NORMAL_BOUND * deviation
 
 
-def notes(result: TournamentResult) -> list[str]:
+def tournament_notes(result: TournamentResult) -> list[str]:
     """
     Return what a reader of the tournament must be told.
     """
@@ -173,7 +173,7 @@ def tournament_lines(result: TournamentResult) -> list[str]:
         'tournament',
         size_and_rule=size_and_rule(result),
         tables=tables,
-        notes=notes(result),
+        notes=tournament_notes(result),
     )
 
 
@@ -187,7 +187,7 @@ def tournament_section(view: RankingView) -> Section | None:
     others = [rating_column(result, m) for m in result.ratings if m != result.rating]
     data = {
         'line': size_and_rule(result),
-        'notes': notes(result),
+        'notes': tournament_notes(result),
         'cross': cross_table(result),
         'points': points_table(result),
         'ratings': _systems_table(result, others),

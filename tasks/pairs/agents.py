@@ -37,7 +37,7 @@ class RosterAgent(DeclaresOptions, Agent):
 
     def __init__(self, opt: Opt, shared: Any = None):
         self.id = 'roster'
-        self.player: BlockPlayer = shared['player'] if shared else load_roster(opt)
+        self.player: BlockPlayer = shared['player'] if shared else load_player(opt)
         super().__init__(opt, shared)
 
     def share(self) -> dict[str, object]:
@@ -47,7 +47,7 @@ class RosterAgent(DeclaresOptions, Agent):
         return {**super().share(), 'player': self.player}
 
 
-def load_roster(opt: Opt) -> BlockPlayer:
+def load_player(opt: Opt) -> BlockPlayer:
     """
     Return the player of the dialogues that these options ask for, and put into ``opt``
     how many self-chats they are, of how many exchanges; `self_chat` reads them there.

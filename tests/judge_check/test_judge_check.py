@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.core import Dialogue, Utterance
-from parlai_ext.judge_check.check import check_judge
+from parlai_ext.judge_check.check import check_on_dialogues
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
@@ -56,7 +56,9 @@ def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=(
 
 def check_of(scorer, n_openers=N, reply=True):
     openers = [planted.opener(j, reply) for j in range(n_openers)]
-    return check_judge(scorer, judged_dialogues(scorer, n_openers, openers=openers))
+    return check_on_dialogues(
+        scorer, judged_dialogues(scorer, n_openers, openers=openers)
+    )
 
 
 def shares(check):
@@ -132,7 +134,7 @@ def test_originals_of_systems_are_not_scored_again():
 def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
     systems = ('plain', 'other', 'floor-bad')
     judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
-    assert check_judge(planted.Sense(), judged).n_responses == 10
+    assert check_on_dialogues(planted.Sense(), judged).n_responses == 10
     drawn = judged.draw(10)
     assert Counter(part.system for part in drawn) == {'plain': 5, 'other': 5}
     # 12 dialogues of each: none comes twice
@@ -168,7 +170,7 @@ def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
     judged = judged_dialogues(scorer)
     scorer.fits = None
     with user_error('scorer sense .*--check-sample 0'):
-        check_judge(scorer, judged)
+        check_on_dialogues(scorer, judged)
 
 
 # -------------------- Scores of the same response, given twice.
@@ -203,7 +205,7 @@ class Models(planted.ObedientModels):
 
 def test_a_repeat_is_asked_anew_and_nothing_else_is():
     scorer = Moody(models=Models())
-    check = check_judge(scorer, judged_dialogues(scorer))
+    check = check_on_dialogues(scorer, judged_dialogues(scorer))
     assert (check.probes.n_repeated, check.probes.n_changed) == (20, 20)
     shares = {kind.kind: kind.share for kind in check.dimensions['Quality'].kinds}
     assert shares['shuffled_words'] == 1.0
