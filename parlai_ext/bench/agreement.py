@@ -104,8 +104,9 @@ def rescored(
     scorer: Scorer, dialogue: Dialogue, scored: ScoredDialogue, variant: str
 ) -> ScoredDialogue:
     """
-    Return the scores of one of a scorer's variants, from the stored evidence. Those of
-    systems of which nothing is judged, which have no place, are kept.
+    Return the scores of one of a scorer's variants, from the stored evidence; so the
+    scorer judges turns. The scores without a place, of systems of which nothing is
+    judged, are kept as they are.
     """
     scores = [
         scorer.score_of_evidence(ItemScore({}, evidence=evidence), variant)

@@ -165,7 +165,8 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """
-        Print what is wrong and leave.
+        Print what is wrong, with the flag nearest to the first unknown word, and leave
+        with status 2.
         """
         hint, unknown = '', message.removeprefix('unrecognized arguments: ')
         if unknown != message:
@@ -208,7 +209,8 @@ class Command:
 
     def check_early(self) -> None:
         """
-        Refuse what can be refused before anything heavy is imported.
+        Refuse what can be refused before anything heavy is imported. Of parts of
+        classes (`Flags`), what is missing is found later.
 
         :raises UserError: for the first mistake.
         """

@@ -366,7 +366,10 @@ def knowledge(
     names: Sequence[Sequence[str]] | None, n: int, rules: ChatMatchOptions
 ) -> Sequence[int | None]:
     """
-    Return how many entities each turn brings: all of them, or only new ones.
+    Return how many entities each turn names, or, as the released script counts, how
+    many that no turn before has named; `None` for each turn without entities.
+
+    :param n: how many turns there are.
     """
     if names is None:
         return [None] * n
