@@ -138,7 +138,7 @@ def try_before_run(
             result = pilot(plan, machine, run, scorer)
             if options.run_dir:
                 save_forecast(options.run_dir, result)
-        print('\n'.join(result.lines()))
+        print(*result.lines(), sep='\n')
     return result
 
 

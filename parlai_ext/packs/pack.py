@@ -41,8 +41,14 @@ MEMBER = re.compile(
 )
 # what the code for own files raises on a stranger's
 UNREADABLE = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError),
-    *(RecursionError, TypeError, ValueError),
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
 # what the code for run folders says would mend a damaged file
 ADVICE = re.compile(
