@@ -118,7 +118,11 @@ class ScoreTables:
 @no_garbage_collection()
 def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     """
-    Return every collected dialogue and its scores as arrays and rows.
+    Return the tables of a run: the means of each dialogue, counts, and how near
+    responses are to the judge's corpora. An opponent that is no column, as in
+    self-play, is in column 0.
+
+    :param scorer_signature: of the scores.
     """
     plan, store = run.plan, run.scores(scorer_signature)
     tables, about = _empty_tables(plan), store.about()

@@ -535,7 +535,8 @@ class ScoreStore:
 
     def _read(self, shard: ShardKey) -> tuple[list[ScoredDialogue], set[str]]:
         """
-        Return the scores of one shard, and the checksum that its dialogues had.
+        Return the scores of one shard, and the checksums that its records name of their
+        dialogues' file: one, unless it was tampered with.
         """
         path = self.path(shard)
         records = decode_shard(_read_bytes(path, 'have it scored'), shard.index, path)
