@@ -36,7 +36,7 @@ from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import JudgeCheck, check_to_json
 from parlai_ext.judge_check.sample import JudgedDialogues
-from parlai_ext.judge_check.section import check_lines
+from parlai_ext.report.judge import check_lines
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.scoring.registry import scorer_class
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, score_run

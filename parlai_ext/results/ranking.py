@@ -19,7 +19,7 @@ from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, shared_reason
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
-from parlai_ext.stopping.rule import Stopping
+from parlai_ext.ranking.stopping_rule import Stopping
 from parlai_ext.store import RunFolder, ScorerRecord
 from parlai_ext.worlds.schedule import ShardKey
 

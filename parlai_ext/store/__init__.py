@@ -34,7 +34,7 @@ from parlai_ext.store.disk import (
     write_text,
     write_texts,
 )
-from parlai_ext.store.folder import SCORER_FILE, RunFolder, ScoreStore
+from parlai_ext.store.folder import SCORER_FILE, STOPPING_FILE, RunFolder, ScoreStore
 from parlai_ext.store.manifest import (
     BATCHSIZE,
     PLAYED_KEYS,

@@ -60,6 +60,7 @@ from parlai_ext.worlds.schedule import ShardKey, stage_shards
 T = TypeVar('T')
 
 SCORER_FILE = 'scorer.json'
+STOPPING_FILE = 'stopping.json'  # the looks at a run that stops when it is settled
 REPLIES = 'replies'  # of dialogues that are not written yet
 
 

@@ -14,9 +14,9 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.records import record_from_json
+from parlai_ext.ranking.stopping_rule import Stopping
 from parlai_ext.results.ranking import read_ranking, to_json
 from parlai_ext.stopping import run as blocks
-from parlai_ext.stopping.rule import Stopping
 from parlai_ext.stopping.section import stopping_lines
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol

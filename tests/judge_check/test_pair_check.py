@@ -8,7 +8,7 @@ from parlai_ext.api import check_judge
 from parlai_ext.core.records import record_from_json
 from parlai_ext.judge_check.check import check_items, check_pairs
 from parlai_ext.judge_check.record import JudgeCheck, check_to_json
-from parlai_ext.judge_check.section import check_lines
+from parlai_ext.report.judge import check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from tests.support.planted_judges import words
 

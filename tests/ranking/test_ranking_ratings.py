@@ -13,8 +13,8 @@ from openskill.models import ThurstoneMostellerFull
 from scipy import optimize
 
 from parlai_ext.ranking import ratings
+from parlai_ext.ranking.games import Game, award_points
 from parlai_ext.ranking.ratings import bradley_terry_strengths, rate, sum_of_ranks
-from parlai_ext.tournament.games import Game, award_points
 
 ALL = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 

@@ -35,6 +35,7 @@ from parlai_ext.core import (
     mean,
     option,
 )
+from parlai_ext.ranking.games import Game, award_points
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
@@ -50,7 +51,6 @@ from parlai_ext.scoring.chatmatch.concepts import (
 )
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.likelihood import finite_sum, judge_option
-from parlai_ext.tournament.games import Game, award_points
 
 DIMENSIONS = (
     'fluency',
