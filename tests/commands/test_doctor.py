@@ -5,7 +5,6 @@ The doctor finds what is wrong in an environment that was spoilt on purpose.
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,8 +18,7 @@ from parlai_ext.commands.doctor import (
 )
 from tests.commands.test_plugin import internal_scripts
 from tests.support.forked import command_in_child
-
-ROOT = Path(__file__).parents[2]
+from tests.support.repository import ROOT
 
 
 def fake_version(folder, name, version):

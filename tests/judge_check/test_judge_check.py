@@ -8,7 +8,6 @@ import re
 import string
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +42,7 @@ from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support import planted_judges as planted
+from tests.support.repository import docs_page
 from tests.support.user_error import user_error
 
 N = 12
@@ -311,8 +311,8 @@ def test_a_rating_by_games_has_the_check_of_games_or_of_the_only_dimension():
 
 
 def test_the_docs_show_the_pass_mark_of_every_kind():
-    page = (Path(__file__).parents[2] / 'docs' / 'judges.md').read_text()
-    rows = re.findall(r'^\| `(\w+)` \|[^|]*\| ([^|]*) \|', page, re.MULTILINE)
+    row = re.compile(r'^\| `(\w+)` \|[^|]*\| ([^|]*) \|', re.MULTILINE)
+    rows = row.findall(docs_page('judges'))
     assert dict(rows) == MARKS
 
 
