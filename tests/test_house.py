@@ -1,7 +1,7 @@
 """
-The house as a whole: what is light stays light, one reader of JSON, and the contracts
-of pyproject.toml, by which `make lint` checks who may import whom, catch faults.
-The examples in docstrings give what they say.
+The house as a whole: what is light stays light, few modules read JSON, open models,
+load code or read keys, and the contracts of pyproject.toml, by which `make lint` checks
+who may import whom, catch faults. The examples in docstrings give what they say.
 """
 
 import doctest
@@ -103,13 +103,6 @@ def test_planted_imports_break_their_contract(broken_contracts, contract):
     }
 
 
-# who reads JSON by other means than `core.json_text`
-READS_JSON = re.compile(
-    r'\bjson\.(loads?|JSONDecoder)\b|from json import'
-    r'|\b(orjson|ujson|simplejson|pd\.read_json|pandas\.read_json)\b'
-)
-
-
 def modules_with(pattern):
     return {
         name
@@ -118,49 +111,66 @@ def modules_with(pattern):
     }
 
 
-def test_all_json_is_read_by_the_strict_reader():
-    # the second shows a user's server in its docstring
-    assert modules_with(READS_JSON) == {'core.json_text', 'systems.remote.plain'}
-
-
-LOADER = 'loads a model of a scorer: `models.handle` decides in which process'
-# what may build an agent or open a model, and what may have it done, with the reason
-OPENS_MODELS = {
-    'agents.safety_layer.safety_layer': 'loads the system inside of it beside itself',
-    'compat.agents': 'opens an index by what stands in the place of `torch.load`',
-    'models.chat': LOADER,
-    'models.encoder_kinds': LOADER,
-    'models.handle': 'decides in which process a model of a scorer is loaded',
-    'models.parlai_likelihood': LOADER,
-    'systems.parlai_agents': 'builds the agent of a system',
-    'systems.player_process': 'asks `is_trusted` first, or is a process of its own',
-    'systems.safe.load': 'has the readers that stand in the places of the originals',
-    'systems.safe.read': 'has the readers of data',
+# what some modules alone may do, since they ask, or were asked for by those that ask,
+# who named the thing: the modules, how it is written, and examples
+DEEDS = {
+    # `systems.remote.plain` shows a user's server in its docstring
+    'read JSON': (
+        'core.json_text systems.remote.plain',
+        r'\bjson\.(loads?|JSONDecoder)\b|from json import'
+        r'|\b(orjson|ujson|simplejson|pd\.read_json|pandas\.read_json)\b',
+        'json.loads(text)',
+    ),
+    # Agents are built and models opened here. A safety layer has the system inside of
+    # it beside itself; the index of a retriever is read by what stands in the place of
+    # `torch.load`; for models of scorers `models.handle` decides in which process.
+    'open models': (
+        'agents.safety_layer.safety_layer compat.agents models.bleurt models.chat '
+        'models.encoder_kinds models.handle models.parlai_likelihood '
+        'systems.catalogue.conversions systems.parlai_agents systems.player_process '
+        'systems.pretrained systems.safe.load systems.safe.read training.adaptation '
+        'training.judge',
+        r'(?<!def )\b(create_agent|load_system|load_judge|load_encoder|AgentChat'
+        r'|ParlaiClassifier|load_hf_judge|load_parlai_judge|torch_load)\('
+        r'|(?<!safetensors\.)\b(pickle|torch|jit|joblib|dill|cloudpickle)\.loads?\('
+        r'|\.from_pretrained\(|allow_pickle=True',
+        'create_agent(opt)\ntorch.load(path)\nparlai.utils.pickle.load(file)\n'
+        'numpy.load(path, allow_pickle=True)\ntorch.jit.load(path)\n'
+        'AutoModel.from_pretrained(folder)',
+    ),
+    # Modules are imported by name: our own out of tables, those of the user by
+    # `isolation.outside_code`, an agent by `systems.parlai_agents`, a teacher by
+    # `systems.task_data`.
+    'load code': (
+        'commands.command commands.doctor compat.worlds isolation.fork_server '
+        'isolation.outside_code isolation.policy models.handle models.judge_process '
+        'ranking.ratings results.rank scoring.references scoring.registry '
+        'scoring.toxicity systems.catalogue.conversions systems.parlai_agents '
+        'systems.pretrained systems.safe.load systems.safe.read systems.task_data '
+        'tasks.pairs.agents worlds.roster_worlds',
+        r'(?<!def )\b(import_module|__import__|exec_module|spec_from_file_location'
+        r'|load_\w+_module|create_task_agent_from_taskname)\('
+        r"|(?<![\w.`])(exec|eval)\(|\brunpy\b|'trust_remote_code'|trust_remote_code=",
+        "importlib.import_module(opt['model'])\nexec(text)\nload_agent_module(name)\n"
+        'from_pretrained(folder, trust_remote_code=True)',
+    ),
+    # A variable whose name is not written there, or all of them: a key, to send it or
+    # to hide it, the folder of data, and what pip and a process of its own are given.
+    'read keys': (
+        'core.errors engines.machine isolation.fork_server '
+        'systems.catalogue.fetch_model systems.remote.settings',
+        r"(environ(\.get\(|\.pop\(|\[)|getenv\()(?!['\"])|\*\*os\.environ"
+        r'|environ\.(copy|items|values)\(',
+        "os.environ[opt['remote_key_env']]\nos.getenv(name)\n{**os.environ}",
+    ),
 }
-# who calls a builder of a model, or opens a pickle
-OPENS = re.compile(
-    r'(?<!def )\b(create_agent|load_system|load_judge|load_encoder|AgentChat'
-    r'|ParlaiClassifier|load_hf_judge|load_parlai_judge)\('
-    r'|(?<!safetensors\.)\b(pickle|torch|joblib|dill|cloudpickle)\.loads?\('
-    r'|allow_pickle=True'
-)
 
 
-def test_models_are_opened_where_it_is_decided_in_which_process():
-    assert modules_with(OPENS) == set(OPENS_MODELS)
-
-
-@pytest.mark.parametrize(
-    'line',
-    [
-        'agent = create_agent(opt)',
-        'torch.load(path)',
-        'parlai.utils.pickle.load(file)',
-        'numpy.load(path, allow_pickle=True)',
-    ],
-)
-def test_a_module_that_opens_a_model_is_found(line):
-    assert OPENS.search(line)
+@pytest.mark.parametrize('deed', DEEDS)
+def test_only_some_modules(deed):
+    modules, pattern, examples = DEEDS[deed]
+    assert modules_with(re.compile(pattern)) == set(modules.split())
+    assert all(re.search(pattern, line) for line in examples.split('\n'))
 
 
 EXAMPLES = [

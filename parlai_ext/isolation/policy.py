@@ -116,7 +116,7 @@ def agent_module(agent: str) -> str | None:
         else:
             module = f'{package}.agents.{name.replace("/", ".")}'
     known = package in OUR_PACKAGES and AGENT_MODULES.fullmatch(module)
-    return module if known else None
+    return module if known and _is_installed(module) else None
 
 
 def source_file(module: str) -> Path | None:
@@ -165,8 +165,9 @@ def is_our_task(task: str) -> bool:
     """
     package, name = _package_and_name(task.strip())
     module = name.split(':')[0]
-    ours = module.startswith(('parlai.', 'projects.', 'parlai_ext.tasks.'))
-    return package in OUR_PACKAGES and ('.' not in module or ours)
+    prefixes = ('parlai.', 'projects.', 'parlai_ext.tasks.')
+    ours = '.' not in module or module.startswith(prefixes)
+    return package in OUR_PACKAGES and ours and _is_installed(module)
 
 
 def _package_and_name(name: str) -> tuple[str, str]:
@@ -290,7 +291,7 @@ def agent_use(agent: str) -> str | None:
     if ASKING_AGENTS.fullmatch(module):
         return 'asks a server'
     is_ours = CHECKED_AGENTS.fullmatch(module) or (
-        module and not ROSTER_AGENTS.fullmatch(module) and _is_installed(module)
+        module and not ROSTER_AGENTS.fullmatch(module)
     )
     return None if is_ours else 'is an agent from outside the package'
 
@@ -300,15 +301,14 @@ def _is_installed(module: str) -> bool:
     True unless a folder of the current directory stands in the place of ParlAI's
     `projects`, which no file of it keeps from being found there.
     """
-    top = module.partition('.')[0]
-    if top != 'projects':
+    spec = find_spec('projects') if module.startswith('projects.') else None
+    if spec is None:  # then it will not be found when it is asked for
         return True
-    spec, parlai = find_spec(top), find_spec('parlai')
-    if spec is None or parlai is None or parlai.origin is None:
-        return True  # it will not be found when it is asked for
-    home = os.path.dirname(os.path.dirname(os.path.realpath(parlai.origin)))
-    places = list(spec.submodule_search_locations or ())
-    return [os.path.dirname(os.path.realpath(place)) for place in places] == [home]
+    import parlai
+
+    home = Path(parlai.__file__).resolve().parents[1]
+    places = spec.submodule_search_locations or ()
+    return [Path(place).resolve().parent for place in places] == [home]
 
 
 # --- notes of what this user named and trusts -----------------------------------------

@@ -228,8 +228,8 @@ class ModelHandle(Models):
             system = model_system(kind, name)
             try:
                 trusted = is_trusted(system)
-            except UserError:  # its loader says why
-                trusted = True
+            except UserError:  # its process says why
+                trusted = False
             if trusted:
                 load = vars(import_module(module))[function]
             else:

@@ -91,7 +91,9 @@ class DistantModel(DistantPart):
         who, patience = f'{kind} {name!r}', machine.reply_timeout
         process = OwnProcess(who, SERVER, system.opt, patience, loader[0])
         try:
-            process.load(loader, kind, name, [system.name, system.opt], asdict(machine))
+            process.ask(
+                'load', loader, kind, name, [system.name, system.opt], asdict(machine)
+            )
         except AgentRaised as error:
             raise UserError(f'{who} {error}') from None
         self.process, self.watch = process, NO_WATCH
@@ -197,14 +199,13 @@ class ModelHere(Server):
         name: str,
         system: tuple[str, JsonObject],
         machine: JsonObject,
-    ) -> JsonObject:
+    ) -> None:
         """
-        Load a model; return what is to be known of the process.
+        Load a model.
         """
         module, function = loader
         load = vars(import_module(module))[function]
         self.model = load(kind, name, System(*system), read_options(Machine, machine))
-        return self.facts()
 
     def look(self, path: Any) -> Any:
         """

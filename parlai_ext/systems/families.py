@@ -670,15 +670,6 @@ def innermost(system: System) -> System:
     return inner
 
 
-def has_trusted_folder(opt: Options) -> bool:
-    """
-    True if the folder of weights that options name, where they name one, is of the
-    catalogue, or may even run code.
-    """
-    folder = str(opt.get('hf_model') or opt.get('model_name') or '')
-    return not folder or is_model_name(folder) or hub.truthy(opt.get('hf_trust_code'))
-
-
 MISREADERS = (
     'transformer/generator',
     'parlai.agents.transformer.transformer:TransformerGeneratorAgent',

@@ -113,19 +113,6 @@ class OwnProcess:
             ForkedTask(server, given, memory, folder, None, ports, modules)
         )
 
-    def load(self, *given: Any) -> JsonObject:
-        """
-        Have something loaded there; return what is to be known of it.
-        """
-        facts = self.ask('load', *given)
-        with answers_of_a_kind():
-            if facts['missing']:
-                limits = ', '.join(map(str, facts['missing']))
-                warn_once(f'what is not trusted: not enforced here: {limits}')
-            if facts['uses_gpu']:
-                torch.cuda.init()  # so that its random numbers are seeded here
-            return {**facts}
-
     def ask(self, do: str, *given: Any) -> Any:
         """
         Return what a method of the `Server` returns.
@@ -143,6 +130,8 @@ class OwnProcess:
             self._random = answer['random'] or state
             if answer['random']:
                 set_random_state(answer['random'])
+            if answer['uses_gpu']:
+                torch.cuda.init()  # so that its random numbers are seeded here
             self.usage = {**answer['usage']}
             # they are numbers
             sum(n or 0 for used in self.usage.values() for n in (used or {}).values())
@@ -151,6 +140,8 @@ class OwnProcess:
                     logger.log(int(level), '%s', printable(str(text)))
                 elif sys.stderr is not None:
                     VisibleOutput(sys.stderr, progress=True).write(str(text))
+            if limits := ', '.join(map(str, answer['missing'])):
+                warn_once(f'what is not trusted: not enforced here: {limits}')
             (kind, words), value = answer['problem'], answer['value']
         self.warn_if_refused(str(words))
         if kind == 'raised':
@@ -247,13 +238,11 @@ class Server:
         now = random_state()
         answer['random'] = None if now == self.random else now
         self.random = now
-        return answer | {'said': said}
-
-    def facts(self) -> JsonObject:
-        """
-        Return what is to be known of the process.
-        """
-        return {'missing': self.missing, 'uses_gpu': torch.cuda.is_initialized()}
+        return answer | {
+            'said': said,
+            'missing': self.missing,
+            'uses_gpu': torch.cuda.is_initialized(),
+        }
 
     def usage(self) -> Usages:
         """

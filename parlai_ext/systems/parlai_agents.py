@@ -10,7 +10,9 @@ import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from glob import escape, glob
 from pathlib import Path
+from typing import Any
 
 from parlai.core.agents import create_agent
 from parlai.core.loader import load_agent_module
@@ -28,8 +30,11 @@ from parlai_ext.core import (
     nearest,
     text_option,
 )
-from parlai_ext.engines import Machine, is_zoo_path
+from parlai_ext.engines import Machine, is_zoo_path, local_path
+from parlai_ext.files import FOLDER_OPTIONS, is_model_name
 from parlai_ext.isolation.policy import (
+    ASKING_AGENTS,
+    CHECKED_AGENTS,
     Options,
     agent_module,
     agent_names_like,
@@ -44,12 +49,12 @@ from parlai_ext.systems.families import (
     check_reader,
     family_of,
     fresh_candidates,
-    has_trusted_folder,
     innermost,
     layers,
 )
 from parlai_ext.systems.family import effective_options, no_model, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
+from parlai_ext.systems.hub import truthy
 from parlai_ext.systems.players import (
     Player,
     in_words,
@@ -178,18 +183,37 @@ def has_trusted_files(opt: Options) -> bool:
     """
     True if the files that a system's options name are shipped, trusted, or none.
     """
-    # an agent of ParlAI may unpickle any file that an option names
-    is_ours = (agent_module(str(opt.get('model'))) or '').startswith('parlai_ext.')
-    for key, value in () if is_ours else nested_values(opt):
-        is_file = isinstance(value, str) and os.path.isfile(value)
-        if is_file and key not in SEEN_TO and not is_trusted_file(value):
-            return False
+    module = agent_module(str(opt.get('model'))) or ''
+    if ASKING_AGENTS.fullmatch(module):
+        return True
+    # any other agent may unpickle whatever an option names
+    values = () if CHECKED_AGENTS.fullmatch(module) else nested_values(opt)
+    named = (v for key, v in values if key not in SEEN_TO and _names_files(v))
+    if not all(is_trusted_file(local_path(value)) for value in named):
+        return False
     if opt.get('model_file'):
         file = fetched_file(str(opt['model_file']))
         # a name that is too long for the disk is no file, too
         parts = filter(os.path.isfile, (file, Path(f'{file}.opt')))
-        return all(is_trusted_file(file) or is_shipped(part) for part in parts)
-    return has_trusted_folder(opt)
+        if not all(is_trusted_file(part) or is_shipped(part) for part in parts):
+            return False
+    if truthy(opt.get('hf_trust_code')):
+        return True
+    # the catalogue's hashes are not asked again where its models lie
+    return not opt.get('datapath') and all(
+        is_model_name(str(opt[key])) for key in FOLDER_OPTIONS if opt.get(key)
+    )
+
+
+def _names_files(value: Any) -> bool:
+    """
+    True if a value names a file, a folder, files by how their names begin, or a file of
+    the zoo.
+    """
+    if not isinstance(value, str) or not value or '\0' in value:
+        return False
+    is_there = os.path.exists(value) or is_zoo_path(value)
+    return is_there or bool(glob(f'{escape(value)}.*'))
 
 
 def check_options(system: System, given: Options | None = None) -> None:

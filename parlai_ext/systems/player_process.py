@@ -58,7 +58,7 @@ def load_on(machine: Machine, system: System) -> Player:
             process = _process_for(system, machine.reply_timeout)
         if key[1] is not None:
             _living[key] = process
-        facts = process.load(system.name, dict(system.opt), asdict(machine))
+        facts = process.ask('load', system.name, dict(system.opt), asdict(machine))
         with answers_of_a_kind():
             known = record_from_json(PlayerFacts, facts)
             return DistantPlayer(system.name, process, known)
@@ -239,8 +239,7 @@ class PlayersHere(Server):
         """
         player = load_system(System(name, opt), read_options(Machine, machine))
         self.things[name] = player
-        facts = PlayerFacts(player.batches, player.n_bytes, player.longest_reply)
-        return {**self.facts(), **vars(facts)}
+        return vars(PlayerFacts(player.batches, player.n_bytes, player.longest_reply))
 
     def check(self, name: str, opt: Any, given: Any) -> None:
         """

@@ -8,14 +8,15 @@ import pytest
 
 from parlai_ext.isolation import confinement
 
+KEYS = "no reading of other processes' keys"
 SIGNALS = 'no signals to other processes'
 
 
-# man 7 landlock: truncating since 3, ports since 4, signals since 6
+# man 7 landlock: memory of others since 1, truncating 3, ports 4, signals 6
 @pytest.mark.parametrize(
     'version, missing',
     [
-        (-1, ['no writing', SIGNALS, 'no network']),
+        (-1, [KEYS, 'no writing', SIGNALS, 'no network']),
         (2, ['no writing', SIGNALS, 'no network']),
         (3, [SIGNALS, 'no network']),
         (4, [SIGNALS]),

@@ -1,8 +1,13 @@
 """
-A limit that a scheduler has set lower is no error.
+A limit that a scheduler has set lower is no error; a system without what is needed is
+one line.
 """
 
+import sys
+
+from parlai_ext.isolation import fork_server
 from tests.support.run_python import run_python
+from tests.support.user_error import user_error
 
 CODE = """
 import resource
@@ -17,3 +22,9 @@ print(*resource.getrlimit(resource.RLIMIT_FSIZE))
 
 def test_a_limit_is_lowered_and_never_raised_beyond_what_is_allowed():
     assert run_python(CODE, check=True).stdout == '20000 20000\n500 20000\n'
+
+
+def test_elsewhere_than_on_linux_it_is_one_line(monkeypatch):
+    monkeypatch.setattr(sys, 'platform', 'darwin')
+    with user_error('needs Linux; --trust-model-code'):
+        fork_server._server.__wrapped__()

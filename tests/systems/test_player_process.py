@@ -20,6 +20,7 @@ from parlai_ext.core import System, SystemFailed
 from parlai_ext.engines import Machine, data_in
 from parlai_ext.isolation import fork_server
 from parlai_ext.isolation.fork_server import ALONE, ENVIRONMENT
+from parlai_ext.systems.own_process import OwnProcess
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.player_process import (
     DistantPlayer,
@@ -233,9 +234,10 @@ def test_a_server_that_the_roster_names_can_be_asked(strange):
         assert 'PermissionError' in reply_of(asking, other).reason
 
 
-def test_a_kernel_without_limits_is_said_once(player, caplog, monkeypatch):
-    facts = {'missing': ['no network'], 'uses_gpu': False}
-    monkeypatch.setattr(player.process, 'ask', lambda *_: facts)
-    for _ in range(2):
-        player.process.load()
+def test_a_kernel_without_limits_is_said_once(player, strange, caplog, monkeypatch):
+    whole = OwnProcess._answer
+    lacking = {'missing': ['no network']}
+    monkeypatch.setattr(OwnProcess, '_answer', lambda *given: whole(*given) | lacking)
+    check_options_apart(strange, {})  # runs code of others, too
+    reply_of(player)
     assert caplog.messages == ['what is not trusted: not enforced here: no network']

@@ -130,8 +130,7 @@ def test_a_tar_changes_no_file_and_hangs_nowhere(kind, weights_only, path):
 
 
 @pytest.mark.parametrize('name', ['python 2', 'OBJ', 'mere import', 'nested pickle'])
-def test_a_malicious_opt_runs_unguarded_only(name, tmp_path, marker):
-    path = tmp_path / 'model.opt'
+def test_a_malicious_opt_runs_unguarded_only(name, path, marker):
     path.write_bytes(gadget(name, marker))
     with pytest.raises(Refused):
         read_opt(path)
@@ -345,9 +344,9 @@ def test_what_cannot_be_read_is_one_line(code, words, path):
 MINI = sorted(SHIPPED.glob('*/model'))
 
 
-def saved(states, path, **options):
+def read_back(states, path, **options):
     torch.save(states, path, **options)
-    return path
+    return read_states(path)
 
 
 def agent_of(path):
@@ -417,30 +416,29 @@ def test_a_model_in_training_is_read_with_all_of_its_state(
 
 
 @pytest.mark.parametrize('new', [True, False])
-def test_new_and_old_torch_formats_keep_what_is_shared(new, tmp_path):
+def test_new_and_old_torch_formats_keep_what_is_shared(new, path):
     weight = torch.randn(3, 4)
     weights = OrderedDict(a=weight, b=weight, c=weight[1:], d=torch.tensor(2.0))
     weights._metadata = OrderedDict({'': {'version': 1}})
     states = {'model': weights, 'longest_label': 7}
-    path = saved(states, tmp_path / 'm', _use_new_zipfile_serialization=new)
-    found = read_states(path)
+    found = read_back(states, path, _use_new_zipfile_serialization=new)
     assert same(found, states)
     assert found['model']._metadata == weights._metadata
     found['model']['a'][2, 3] = 99
     assert found['model']['b'][2, 3] == found['model']['c'][1, 3] == 99
 
 
-def test_new_types_and_foreign_byte_orders_are_read(tmp_path):
+def test_new_types_and_foreign_byte_orders_are_read(path):
     states = {'model': {'a': torch.arange(3).to(torch.uint16)}}
     swapped = {**states, 'swapped': np.arange(4, dtype='>i4')}
-    found = read_states(saved(swapped, tmp_path / 'm'))
+    found = read_back(swapped, path)
     assert found.pop('swapped').tolist() == [0, 1, 2, 3]
     assert same(found, states)
 
 
 @pytest.mark.parametrize('protocol', [2, 4, 5])
 @pytest.mark.parametrize('new', [True, False])
-def test_every_kind_of_data_is_read(protocol, new, tmp_path):
+def test_every_kind_of_data_is_read(protocol, new, path):
     states = {
         'model': {f'{d}': torch.ones(2).to(d) for d in (torch.half, torch.int64)},
         'parameter': torch.nn.Parameter(torch.eye(2), requires_grad=False),
@@ -456,7 +454,7 @@ def test_every_kind_of_data_is_read(protocol, new, tmp_path):
         'opt': Opt({'model': 'x', 'n': [1, None, 2.5]}),
     }
     options = {'pickle_protocol': protocol, '_use_new_zipfile_serialization': new}
-    found = read_states(saved(states, tmp_path / 'm', **options))
+    found = read_back(states, path, **options)
     assert same(found, states)
     found['arrays'][0][0] = 7  # it may be written to
 
@@ -467,15 +465,15 @@ def test_what_python_2_wrote_is_read(path):
     assert read_states(path)['words'] == {'a', 'b'}
 
 
-def test_loss_scalers_are_read(tmp_path):
+def test_loss_scalers_are_read(path):
     states = {'model': {}, 'optimizer': DynamicLossScaler(init_scale=8.0)}
-    ours = read_states(saved(states, tmp_path / 'm'))['optimizer']
+    ours = read_back(states, path)['optimizer']
     assert type(ours) is DynamicLossScaler and ours.loss_scale == 8.0
     # as apex wrote it, which is not installed
     scaler = b'capex.fp16_utils.loss_scaler\nLossScaler\n)\x81}' + text('cur_scale')
     code = b'(' + text('model') + b'}' + text('optimizer') + scaler + b'K\x04sbd.'
-    (tmp_path / 'm').write_bytes(in_zip(code))
-    theirs = read_states(tmp_path / 'm')['optimizer']
+    path.write_bytes(in_zip(code))
+    theirs = read_states(path)['optimizer']
     assert type(theirs) is parlai.utils.pickle.FakeAPEXClass
     assert theirs.cur_scale == 4
 
@@ -493,8 +491,7 @@ def test_options_of_2018_are_read(kind, protocol, tmp_path):
 
 
 @pytest.mark.parametrize('text', ['', '{"model": ', '[1]', 'model: x'])
-def test_damaged_options_are_one_line(text, tmp_path):
-    path = tmp_path / 'model.opt'
+def test_damaged_options_are_one_line(text, path):
     path.write_text(text)
     with user_error(f'^model file {path}: it '):
         read_opt(path)

@@ -33,6 +33,15 @@ from tests.support.user_error import user_error
 from tests.support.written import changed_json, safetensors_of, zip_of
 
 
+@pytest.fixture
+def path(tmp_path):
+    """
+    A model file without content.
+    """
+    (tmp_path / 'model').touch()
+    return tmp_path / 'model'
+
+
 @pytest.mark.parametrize(
     'data, problem',
     [
@@ -42,16 +51,14 @@ from tests.support.written import changed_json, safetensors_of, zip_of
         (safetensors_of(b'{}', size=1000), 'header length'),
     ],
 )
-def test_a_damaged_header_of_safetensors_is_said_to_be_that(tmp_path, data, problem):
-    path = tmp_path / 'model'
+def test_a_damaged_header_of_safetensors_is_said_to_be_that(path, data, problem):
     path.write_bytes(data)
     with user_error(f'{path}.*header.*{problem}'):
         read_states(path)
 
 
 @pytest.mark.parametrize('new', [True, False])
-def test_one_number_is_not_a_tensor_of_terabytes(new, tmp_path):
-    path = tmp_path / 'model'
+def test_one_number_is_not_a_tensor_of_terabytes(new, path):
     weights = {'w': torch.zeros(1).expand(10**12)}
     torch.save({'model': weights}, path, _use_new_zipfile_serialization=new)
     assert path.stat().st_size < 10_000
@@ -59,8 +66,7 @@ def test_one_number_is_not_a_tensor_of_terabytes(new, tmp_path):
         read_states(path)
 
 
-def test_weights_that_unpack_to_more_than_their_file_are_refused(tmp_path):
-    path = tmp_path / 'model'
+def test_weights_that_unpack_to_more_than_their_file_are_refused(path):
     torch.save({'model': {'w': torch.zeros(100_000)}}, path)
     with zipfile.ZipFile(path) as zipped:
         members = [(name, zipped.read(name)) for name in zipped.namelist()]
@@ -88,16 +94,16 @@ def test_a_pipe_beside_a_model_is_not_waited_for(ending, tmp_path):
         loaded('x', model_file=path, no_cuda=True)
 
 
-def test_a_pipe_that_options_name_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / 'lines')
-    path = tmp_path / 'model.opt'
-    path.write_bytes(pickle.dumps({'fixed_candidates_path': str(tmp_path / 'lines')}))
+def test_a_pipe_that_options_name_is_not_waited_for(path):
+    lines = path.with_name('lines')
+    os.mkfifo(lines)
+    path.write_bytes(pickle.dumps({'fixed_candidates_path': str(lines)}))
     with pytest.raises(Refused, match='its own fixed_candidates_path is .*/lines'):
         read_opt(path)
 
 
-def test_lists_that_hold_each_other_twice_are_counted_as_json_writes_them(tmp_path):
-    path, lists = tmp_path / 'model.opt', ['tea']
+def test_lists_that_hold_each_other_twice_are_counted_as_json_writes_them(path):
+    lists = ['tea']
     for _ in range(10):
         lists = [lists, lists]
     path.write_bytes(pickle.dumps({'x': lists}))
@@ -112,29 +118,26 @@ def test_lists_that_hold_each_other_twice_are_counted_as_json_writes_them(tmp_pa
 TUPLE = b')' + b'2\x86' * 60  # each has the one before it twice
 
 
-def test_what_nobody_can_hash_ends_its_reader(tmp_path, monkeypatch):
+def test_what_nobody_can_hash_ends_its_reader(path, monkeypatch):
     monkeypatch.setattr(read, 'SECONDS', 1)
-    path = tmp_path / 'model.opt'
     path.write_bytes(b'\x80\x04}' + TUPLE + b'K\x01s.')
     assert path.stat().st_size < 3_000
     with user_error(f'model file {path}: .*takes more than 1 seconds'):
         read_opt(path)
 
 
-def test_lists_in_one_another_beside_weights_are_refused(tmp_path):
+def test_lists_in_one_another_beside_weights_are_refused(path):
     doubled = b']' + b''.join(b'q%c0](h%ch%ce' % (i, i, i) for i in range(60))
     code = b'}(' + text('model') + b'}' + text('more') + doubled + b'u.'
-    path = tmp_path / 'model'
     path.write_bytes(in_zip(b'\x80\x04' + code))
     with user_error('it holds more than 1,000,000 values'):
-        convert_states(path, tmp_path / 'new')
+        convert_states(path, path.with_name('new'))
 
 
-def test_a_zip_of_many_members_is_refused(tmp_path):
+def test_a_zip_of_many_members_is_refused(path):
     member = b'PK\x01\x02' + bytes(42)
     n = MOST_MEMBERS + 1
     end = struct.pack('<4s4H2LH', b'PK\x05\x06', 0, 0, 1, 1, n * len(member), 4, 0)
-    path = tmp_path / 'model'
     path.write_bytes(b'PK\x03\x04' + n * member + end)
     with user_error('more than 100,000 members'):
         read_states(path)
@@ -147,15 +150,6 @@ HUGE = 10**9
 def no_more_parts(monkeypatch):
     monkeypatch.setattr(load, 'MORE_WEIGHTS', 1_000_000)
     monkeypatch.setattr(load, 'MOST_MODULES', 3_000)
-
-
-@pytest.fixture
-def empty(tmp_path):
-    """
-    A model file without content.
-    """
-    (tmp_path / 'model').touch()
-    return tmp_path / 'model'
 
 
 @pytest.mark.parametrize('option, value', [('n_layers', HUGE), ('n_positions', 10**6)])
@@ -188,22 +182,22 @@ def test_what_a_reply_costs_is_for_the_roster_to_say(option, tmp_path):
     assert read_opt(f'{path}.opt', roster_opt={option: HUGE})[option] == HUGE
 
 
-def test_a_model_of_as_many_weights_as_its_file_holds_is_built(empty):
+def test_a_model_of_as_many_weights_as_its_file_holds_is_built(path):
     n = 100_000
-    torch.save({'w': torch.zeros(n, dtype=torch.int8)}, empty)
-    with bounded_cost(empty):
+    torch.save({'w': torch.zeros(n, dtype=torch.int8)}, path)
+    with bounded_cost(path):
         torch.nn.Linear(4 * n, 1)  # 2 bits each
     load.MORE_WEIGHTS = 0  # the fixture puts it back
-    with pytest.raises(BadModelFile), bounded_cost(empty):
+    with pytest.raises(BadModelFile), bounded_cost(path):
         torch.nn.Linear(5 * n, 1)
     torch.nn.Linear(5 * n, 1)  # what comes after is not counted
 
 
-def test_a_weight_in_the_place_of_another_is_counted_once(empty):
-    with bounded_cost(empty):
+def test_a_weight_in_the_place_of_another_is_counted_once(path):
+    with bounded_cost(path):
         layer = torch.nn.Linear(700_000, 1, bias=False)
         for _ in range(3):
             layer.weight = torch.nn.Parameter(layer.weight.data)
     # four layers, each in a place of its own, are too many
-    with pytest.raises(BadModelFile), bounded_cost(empty):
+    with pytest.raises(BadModelFile), bounded_cost(path):
         [torch.nn.Linear(700_000, 1, bias=False) for _ in range(4)]

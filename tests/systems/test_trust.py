@@ -1,14 +1,20 @@
 """
 `--trust-model-code`: one file may run code when it is read, and the run says which.
+Without it, no option of a system has a file of others read in the program.
 """
 
+import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.core import Recorded, System
+from parlai_ext.files import FILE_OPTIONS
 from parlai_ext.isolation import policy
-from parlai_ext.isolation.policy import note_trust
+from parlai_ext.isolation.policy import note_trust, require_named, unnamed_uses
+from parlai_ext.systems.parlai_agents import SEEN_TO, is_trusted
 from tests.support.malicious_pickles import reduced
 from tests.support.small_run import small_config
 from tests.support.talk import loaded
@@ -75,3 +81,37 @@ def test_trust_is_remembered_for_this_very_file(path, marker):
         file.write(b' ')
     with user_error('refused'):
         loaded(model_file=path)
+
+
+READERS = 'rag bart hugging_face/gpt2 ext:causal_lm ext:long_context ext:mini_retriever'
+OTHER_OPTIONS = 'datapath init_fairseq_model retriever_model_file dict_initpath'
+NAMED = {
+    'ext:hf': ['hf_model', 'datapath'],
+    'hugging_face/dialogpt': ['model_name'],
+    'ext:safety_layer': ['datapath'],
+    **dict.fromkeys(READERS.split(), {*FILE_OPTIONS, *OTHER_OPTIONS.split()}),
+}
+
+
+@pytest.mark.parametrize('more', [{}, {'model_file': 'zoo:mini/step-50/model'}])
+@pytest.mark.parametrize('agent', NAMED)
+def test_what_a_record_names_is_not_read_in_the_program(agent, more, tmp_path):
+    (tmp_path / 'exact.index').touch()
+    opt = {'model': agent, 'safety_system': {'model': 'ext:mini_floor'}, **more}
+    assert is_trusted(System('ours', opt))
+    names = f'{tmp_path} {tmp_path}/exact.index {tmp_path}/exact zoo:others/model'
+    for option, name in product({*NAMED[agent]} - {*SEEN_TO}, names.split()):
+        named = {**opt, option: name}
+        system = System('theirs', named, Recorded('0' * 64, 'systems.theirs'))
+        require_named(system)  # it is data
+        assert not is_trusted(system), named
+
+
+def test_a_folder_in_the_place_of_projects_is_not_parlais(tmp_path, monkeypatch):
+    (tmp_path / 'projects').mkdir()
+    (tmp_path / 'projects' / '__init__.py').touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, 'projects', raising=False)
+    opt = {'model': 'projects.mine.agents:Mine', 'task': 'projects.mine'}
+    assert not is_trusted(System('mine', opt))
+    assert len([*unnamed_uses(opt)]) == 2

@@ -268,10 +268,12 @@ def read_in_child(
         'files': [path, str(output)] if output else [path],
     }
     folder = str(output.absolute().parent) if output else None
+    modules = (read.__module__,)  # imported once, not by each reader
+    worker = ForkedWorker(
+        ForkedTask(CHILD, given, memory, folder, seconds, modules=modules)
+    )
     try:
-        modules = (read.__module__,)  # imported once, not by each reader
-        task = ForkedTask(CHILD, given, memory, folder, seconds, modules=modules)
-        kind, value = ForkedWorker(task).ask(None, None)
+        kind, value = worker.ask(None, None)
     except UserError:
         raise BadModelFile(
             path,
