@@ -107,7 +107,7 @@ def modules_with(pattern):
     return {
         name
         for name, path in module_paths(ROOT).items()
-        if pattern.search(path.read_text(encoding='utf-8'))
+        if re.search(pattern, path.read_text(encoding='utf-8'))
     }
 
 
@@ -125,43 +125,62 @@ DEEDS = {
     # it beside itself; the index of a retriever is read by what stands in the place of
     # `torch.load`; for models of scorers `models.handle` decides in which process.
     'open models': (
-        'agents.safety_layer.safety_layer compat.agents models.bleurt models.chat '
-        'models.encoder_kinds models.handle models.parlai_likelihood '
-        'systems.catalogue.conversions systems.parlai_agents systems.player_process '
-        'systems.pretrained systems.safe.load systems.safe.read training.adaptation '
-        'training.judge',
+        """
+        agents.safety_layer.safety_layer compat.agents models.bleurt models.chat
+        models.encoder_kinds models.handle models.parlai_likelihood
+        systems.catalogue.conversions systems.parlai_agents systems.player_process
+        systems.pretrained systems.safe.load systems.safe.read training.adaptation
+        training.judge
+        """,
         r'(?<!def )\b(create_agent|load_system|load_judge|load_encoder|AgentChat'
         r'|ParlaiClassifier|load_hf_judge|load_parlai_judge|torch_load)\('
         r'|(?<!safetensors\.)\b(pickle|torch|jit|joblib|dill|cloudpickle)\.loads?\('
         r'|\.from_pretrained\(|allow_pickle=True',
-        'create_agent(opt)\ntorch.load(path)\nparlai.utils.pickle.load(file)\n'
-        'numpy.load(path, allow_pickle=True)\ntorch.jit.load(path)\n'
-        'AutoModel.from_pretrained(folder)',
+        """
+        create_agent(opt)
+        torch.load(path)
+        parlai.utils.pickle.load(file)
+        numpy.load(path, allow_pickle=True)
+        torch.jit.load(path)
+        AutoModel.from_pretrained(folder)
+        """,
     ),
     # Modules are imported by name: our own out of tables, those of the user by
     # `isolation.outside_code`, an agent by `systems.parlai_agents`, a teacher by
     # `systems.task_data`.
     'load code': (
-        'commands.command commands.doctor compat.worlds isolation.fork_server '
-        'isolation.outside_code isolation.policy models.handle models.judge_process '
-        'ranking.ratings results.rank scoring.references scoring.registry '
-        'scoring.toxicity systems.catalogue.conversions systems.parlai_agents '
-        'systems.pretrained systems.safe.load systems.safe.read systems.task_data '
-        'tasks.pairs.agents worlds.roster_worlds',
+        """
+        commands.command commands.doctor compat.worlds isolation.fork_server
+        isolation.outside_code isolation.policy models.handle models.judge_process
+        ranking.ratings results.rank scoring.references scoring.registry
+        scoring.toxicity systems.catalogue.conversions systems.parlai_agents
+        systems.pretrained systems.safe.load systems.safe.read systems.task_data
+        tasks.pairs.agents worlds.roster_worlds
+        """,
         r'(?<!def )\b(import_module|__import__|exec_module|spec_from_file_location'
         r'|load_\w+_module|create_task_agent_from_taskname)\('
         r"|(?<![\w.`])(exec|eval)\(|\brunpy\b|'trust_remote_code'|trust_remote_code=",
-        "importlib.import_module(opt['model'])\nexec(text)\nload_agent_module(name)\n"
-        'from_pretrained(folder, trust_remote_code=True)',
+        """
+        importlib.import_module(opt['model'])
+        exec(text)
+        load_agent_module(name)
+        from_pretrained(folder, trust_remote_code=True)
+        """,
     ),
     # A variable whose name is not written there, or all of them: a key, to send it or
     # to hide it, the folder of data, and what pip and a process of its own are given.
     'read keys': (
-        'core.errors engines.machine isolation.fork_server '
-        'systems.catalogue.fetch_model systems.remote.settings',
+        """
+        core.errors engines.machine isolation.fork_server
+        systems.catalogue.fetch_model systems.remote.settings
+        """,
         r"(environ(\.get\(|\.pop\(|\[)|getenv\()(?!['\"])|\*\*os\.environ"
         r'|environ\.(copy|items|values)\(',
-        "os.environ[opt['remote_key_env']]\nos.getenv(name)\n{**os.environ}",
+        """
+        os.environ[opt['remote_key_env']]
+        os.getenv(name)
+        {**os.environ}
+        """,
     ),
 }
 
@@ -169,17 +188,10 @@ DEEDS = {
 @pytest.mark.parametrize('deed', DEEDS)
 def test_only_some_modules(deed):
     modules, pattern, examples = DEEDS[deed]
-    assert modules_with(re.compile(pattern)) == set(modules.split())
-    assert all(re.search(pattern, line) for line in examples.split('\n'))
+    assert modules_with(pattern) == set(modules.split())
+    assert all(re.search(pattern, line) for line in examples.strip().split('\n'))
 
 
-EXAMPLES = [
-    name
-    for name, path in module_paths(ROOT).items()
-    if '>>>' in path.read_text(encoding='utf-8')
-]
-
-
-@pytest.mark.parametrize('name', EXAMPLES)
+@pytest.mark.parametrize('name', sorted(modules_with('>>>')))
 def test_examples_hold(name):
     assert not doctest.testmod(import_module(f'parlai_ext.{name}')).failed

@@ -32,10 +32,6 @@ CHILD = 'from parlai_ext.isolation.fork_server import serve; serve()'
 DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36  # of prctl(2)
 ENDED = b'\nended '  # begins the last line of a channel
 LARGEST_ANSWER = 2**29  # bytes
-NEEDS_LINUX = (
-    'a chat template, and what is not trusted, is read in a process of its own, which '
-    'needs Linux; --trust-model-code FILE trusts the file of a model or an agent'
-)
 # of the environment; no more, since it holds keys
 ENVIRONMENT = (
     'PATH',
@@ -180,7 +176,11 @@ def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     channel any more.
     """
     if sys.platform != 'linux':
-        raise UserError(NEEDS_LINUX)
+        raise UserError(
+            'a chat template, and what is not trusted, is read in a process of its '
+            'own, which needs Linux; --trust-model-code FILE trusts the file of a '
+            'model or an agent'
+        )
     environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
     environment['PYTHONPATH'] = os.pathsep.join(path for path in sys.path if path)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

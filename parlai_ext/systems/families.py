@@ -47,6 +47,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.engines import data_folder, data_in, local_path
 from parlai_ext.files import (
+    FOLDER_OPTIONS,
     existing_file,
     is_model_name,
     model_card,
@@ -668,6 +669,19 @@ def innermost(system: System) -> System:
     """
     [*_, inner] = layers(system)
     return inner
+
+
+def has_trusted_folder(opt: Options) -> bool:
+    """
+    True if the weights that options name are of the catalogue, and from the user's own
+    folder of data, or may even run code.
+    """
+    if hub.truthy(opt.get('hf_trust_code')):
+        return True
+    # the catalogue's hashes are not asked again where its models lie
+    return not opt.get('datapath') and all(
+        is_model_name(str(opt[key])) for key in FOLDER_OPTIONS if opt.get(key)
+    )
 
 
 MISREADERS = (

@@ -31,7 +31,6 @@ from parlai_ext.core import (
     text_option,
 )
 from parlai_ext.engines import Machine, is_zoo_path, local_path
-from parlai_ext.files import FOLDER_OPTIONS, is_model_name
 from parlai_ext.isolation.policy import (
     ASKING_AGENTS,
     CHECKED_AGENTS,
@@ -49,12 +48,12 @@ from parlai_ext.systems.families import (
     check_reader,
     family_of,
     fresh_candidates,
+    has_trusted_folder,
     innermost,
     layers,
 )
 from parlai_ext.systems.family import effective_options, no_model, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
-from parlai_ext.systems.hub import truthy
 from parlai_ext.systems.players import (
     Player,
     in_words,
@@ -197,12 +196,7 @@ def has_trusted_files(opt: Options) -> bool:
         parts = filter(os.path.isfile, (file, Path(f'{file}.opt')))
         if not all(is_trusted_file(part) or is_shipped(part) for part in parts):
             return False
-    if truthy(opt.get('hf_trust_code')):
-        return True
-    # the catalogue's hashes are not asked again where its models lie
-    return not opt.get('datapath') and all(
-        is_model_name(str(opt[key])) for key in FOLDER_OPTIONS if opt.get(key)
-    )
+    return has_trusted_folder(opt)
 
 
 def _names_files(value: Any) -> bool:
@@ -210,10 +204,10 @@ def _names_files(value: Any) -> bool:
     True if a value names a file, a folder, files by how their names begin, or a file of
     the zoo.
     """
-    if not isinstance(value, str) or not value or '\0' in value:
+    if not isinstance(value, str) or '\0' in value:
         return False
     is_there = os.path.exists(value) or is_zoo_path(value)
-    return is_there or bool(glob(f'{escape(value)}.*'))
+    return is_there or bool(value and glob(f'{escape(value)}.*'))
 
 
 def check_options(system: System, given: Options | None = None) -> None:

@@ -83,7 +83,7 @@ def test_a_model_of_the_zoo_with_a_tokenizer_is_converted(tmp_path, output):
     plugin.register()
     zoo = 'zoo:mini/retrieval/model'
     done = converted(zoo, output, datapath=str(tmp_path / 'data'))
-    source = tmp_path / 'data' / 'models' / 'mini' / 'retrieval' / 'model'
+    source = tmp_path / 'data/models/mini/retrieval/model'
     beside = {p.name.removeprefix('model') for p in source.parent.glob('model?*')}
     assert {n.removeprefix(output.name) for n in done.companions} == beside
     given = {'fixed_candidates_path': f'{output}.candidates'}

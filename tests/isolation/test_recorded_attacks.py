@@ -14,8 +14,8 @@ from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core import UserError
-from parlai_ext.isolation import policy
 from parlai_ext.scoring.score_run import choose_scorer, require_named_scorer
+from tests.isolation.test_policy import forget
 from tests.support.chat_server import received
 from tests.support.published_runs import (
     FLOOR,
@@ -215,7 +215,7 @@ def test_ones_own_run_goes_on_and_a_copy_elsewhere_is_asked_about(
     shutil.copytree(foreign, tmp_path / 'elsewhere')
     CollectDialogues.main(run_dir=foreign, no_cuda=True)
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'of_another_user'))
-    monkeypatch.setattr(policy, 'OWN_RECORDS', policy.Notes('own_records'))
+    forget(monkeypatch)
     there = str(tmp_path / 'elsewhere')
     with user_error('talker.*trial_agents.*--config'):
         CollectDialogues.main(run_dir=there, no_cuda=True)
@@ -224,7 +224,7 @@ def test_ones_own_run_goes_on_and_a_copy_elsewhere_is_asked_about(
     )
     CollectDialogues.main(config=config, run_dir=there, no_cuda=True)
     # named once, it is the user's own: no file and no memory of the process is needed
-    monkeypatch.setattr(policy, 'OWN_RECORDS', policy.Notes('own_records'))
+    forget(monkeypatch)
     shutil.rmtree(tmp_path / 'elsewhere' / 'dialogues')
     CollectDialogues.main(run_dir=there, no_cuda=True)
 

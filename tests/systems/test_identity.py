@@ -9,16 +9,19 @@ import pytest
 
 from parlai_ext.core import System
 from parlai_ext.systems.identity import identity
+from tests.support.store_samples import write_files
 from tests.support.user_error import user_error
 
 
 @pytest.fixture
 def home(tmp_path):
-    (tmp_path / 'a').mkdir()
-    (tmp_path / 'a' / 'model').write_text('weights')
-    (tmp_path / 'a' / 'model.opt').write_text('{"model": "x"}')
-    (tmp_path / 'a' / 'model.dict').write_text('word\t1\n')
-    (tmp_path / 'a' / 'cands.txt').write_text('hi\n')
+    files = {
+        'model': b'weights',
+        'model.opt': b'{"model": "x"}',
+        'model.dict': b'word\t1\n',
+        'cands.txt': b'hi\n',
+    }
+    write_files(tmp_path / 'a', files)
     return tmp_path
 
 

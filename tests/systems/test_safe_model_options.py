@@ -4,7 +4,6 @@ nothing that the user did not name.
 """
 
 import pickle
-import struct
 import sys
 from pathlib import Path
 
@@ -13,10 +12,8 @@ import torch
 from parlai.core.opt import Opt
 
 from parlai_ext.core import System
-from parlai_ext.engines import Machine
-from parlai_ext.isolation.policy import is_our_agent, note_trust, source_file
+from parlai_ext.isolation.policy import is_our_agent, source_file
 from parlai_ext.systems.identity import resolve
-from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import (
     Refused,
     guarded,
@@ -26,6 +23,7 @@ from parlai_ext.systems.safe.load import (
 )
 from parlai_ext.systems.safe.read import pickled_opt
 from tests.support.malicious_pickles import gadget, in_zip
+from tests.support.talk import loaded
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.trusted import trusted
 from tests.support.user_error import user_error
@@ -67,8 +65,8 @@ def stored(folder, opt):
     return written(folder, 'model.opt', opt)
 
 
-def loaded(path, **opt):
-    return load_system(System('x', {'model_file': path, **opt}), Machine(no_cuda=True))
+def opened(path, **opt):
+    return loaded('x', model_file=path, **opt)
 
 
 def resolved(path, **opt):
@@ -91,14 +89,14 @@ def test_a_models_own_options_import_no_strange_module(
 ):
     path = with_options(make_generator(tmp_path), model=agent)
     with user_error(f"^system 'x': .*{words.format(agent, path)}"):
-        loaded(path, **named)
+        opened(path, **named)
     assert not marker.exists()
 
 
 def test_an_agent_that_the_roster_names_is_the_users_own(tmp_path, marker):
     agent = 'strange_one:MineAgent'
     path = with_options(make_generator(tmp_path), model=agent, override={})
-    player = loaded(path, model=agent)
+    player = opened(path, model=agent)
     assert type(player.agent).__name__ == 'MineAgent' and marker.exists()
 
 
@@ -109,7 +107,7 @@ def test_a_task_in_a_models_own_options_is_not_imported(tmp_path, marker):
     given = {'candidates': 'fixed', 'interactive_candidates': 'inline'}
     with_options(path, task=task, fixed_candidates_path='', **given)
     with user_error("^system 'x': "):
-        loaded(path)
+        opened(path)
     assert not marker.exists()
 
 
@@ -212,8 +210,9 @@ def test_options_in_a_circle_end(tmp_path):
     [
         b'[' * 200_000,
         b'{"a":' * 200_000,
-        b'\x80\x05\x96' + struct.pack('<Q', 1 << 61) + b'.',
-        b'\x80\x04\x8e' + struct.pack('<Q', 1 << 61) + b'.',
+        # of 2 ** 61 bytes
+        b'\x80\x05\x96\0\0\0\0\0\0\0\x20.',
+        b'\x80\x04\x8e\0\0\0\0\0\0\0\x20.',
     ],
     ids=['lists', 'dicts', 'bytearray', 'bytes'],
 )
@@ -239,7 +238,7 @@ def test_a_roster_shows_a_model_that_will_be_refused_as_missing(tmp_path, marker
 
 
 def test_an_agent_that_the_roster_names_is_looked_at_where_it_harms_nobody(
-    tmp_path, marker, monkeypatch
+    tmp_path, marker
 ):
     agent = 'strange_one:MineAgent'
     path = with_options(make_generator(tmp_path), model=agent)
@@ -248,9 +247,8 @@ def test_an_agent_that_the_roster_names_is_looked_at_where_it_harms_nobody(
     assert '`model: strange_one:MineAgent` in the roster entry' in found.reason
     reason = resolved(path, model=agent).reason  # its module makes the marker
     assert 'PermissionError' in reason and not marker.exists()
-    monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
-    note_trust([source_file('strange_one')])
-    assert resolved(path, model=agent).reason is None and marker.exists()
+    with trusted(source_file('strange_one')):
+        assert resolved(path, model=agent).reason is None and marker.exists()
 
 
 def test_a_file_that_torch_refuses_for_good_is_not_said_to_be_trustable(tmp_path):
@@ -288,7 +286,7 @@ def home(tmp_path):
 
 
 def said(path, **opt):
-    agent = loaded(path, **opt).agent
+    agent = opened(path, **opt).agent
     agent.observe({'id': 'you', 'text': 'tea', 'episode_done': False})
     return agent.act()['text']
 
@@ -419,7 +417,7 @@ def test_a_link_beside_a_model_to_a_file_elsewhere_is_refused(ending, home, secr
         moved.write_text(SECRET)
     link.symlink_to(moved)
     with user_error(f'{link} is a link to a file that is not'):
-        loaded(str(path))
+        opened(str(path))
 
 
 def test_a_model_that_is_linked_with_all_its_files_is_read(tmp_path, home):
@@ -428,7 +426,7 @@ def test_a_model_that_is_linked_with_all_its_files_is_read(tmp_path, home):
     elsewhere.mkdir()
     for file in path.parent.glob(f'{path.name}*'):
         (elsewhere / file.name).symlink_to(file)
-    assert loaded(str(elsewhere / path.name))
+    assert opened(str(elsewhere / path.name))
 
 
 def test_a_model_may_name_the_repository_that_parlai_tunes(tmp_path):
