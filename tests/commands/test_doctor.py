@@ -56,7 +56,7 @@ def test_a_stock_command_says_it_in_one_line(too_new_setuptools):
     assert (done.code, done.errors.count('\n')) == (1, 1)
 
 
-@pytest.mark.parametrize('version', [(3, 10), (3, 12), (3, 13)])
+@pytest.mark.parametrize('version', [(3, 10), (3, 12)])
 def test_a_python_that_was_not_tried_is_wrong(version):
     assert not list(check_python((3, 11)))
     [finding] = check_python(version)

@@ -63,7 +63,6 @@ def test_the_same_command_again_changes_no_byte(finished):
 @pytest.mark.parametrize(
     'change, named',
     [
-        ({'seed': 9}, 'seed'),
         ({'num_dialogues': 1}, 'num_dialogues'),
         ({'num_turns': 8, 'dry_run': True}, 'num_turns: 6 → 8'),
         ({'config': None, 'num_dialogues': None}, '--seed needs --config'),
@@ -198,10 +197,8 @@ def test_a_plain_command_lets_a_stopped_run_grow(copied):
 @pytest.mark.parametrize(
     'change, named',
     [
-        ({'margin': None}, '--margin'),
         ({'stop': None}, '--margin'),
         ({'config': None}, '--config'),
-        ({'stop_dimension': 'Overal'}, 'Overall'),
         ({'rule': 'tournament'}, 'tournament'),
         ({'num_dialogues': 10**6}, 'openers'),
     ],

@@ -294,8 +294,6 @@ def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
         ('level: turn', 'levl: turn', ":4: levl: .*did you mean 'level'"),
         ('level: turn\n', '', 'level: is missing'),
         ('Correct: [0, 2]', 'Correct: [2, 0]', ':15: qualities.Correct'),
-        ('Correct: [0, 2]', 'Correct: {scal: 2}', "scal: .*did you mean 'scale'"),
-        ('items: 375', 'items: many', 'counts.items'),
     ],
 )
 def test_a_mistake_in_a_card_names_file_line_and_key(tmp_path, old, new, problem):

@@ -136,7 +136,7 @@ UG_1_UG_2 183 0 0 15 0.516379 0.465906 29c097d1
 """
 
 
-def released_rows(self_chats=False):
+def released_rows(self_chats):
     """
     Return the rows of `RELEASED` as (name, counts, two specificities, digest).
     """
