@@ -15,7 +15,7 @@ from statistics import median
 from benchmarks.support.measures import print_head, print_row, start
 from parlai_ext.collect.collect import collect
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.plan import prepare
+from parlai_ext.collect.plan import prepare, requested_protocol
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import LocalEngine
@@ -33,7 +33,7 @@ def stage_seconds(config: str, folder: Path, workers: int) -> list[Seconds]:
     given = {'config': config, 'run_dir': str(folder), 'no_cuda': True}
     options = PlanOptions.from_options({**defaults, **given})
     machine, engine = Machine(no_cuda=True), LocalEngine(workers)
-    run, _ = prepare(options, machine)
+    run, _ = prepare(requested_protocol(options), machine)
     chosen = ChosenScorer(run.plan.protocol.scorer)
     scorer = chosen.build(machine)
     with run.lock():

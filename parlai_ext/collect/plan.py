@@ -8,16 +8,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.resolved import (
-    ResolvedProtocol,
-    refuse_missing,
-    resolve_protocol,
-)
+from parlai_ext.collect.resolved import ResolvedProtocol, resolve_protocol
 from parlai_ext.core import JsonObject, Opener, Pairing, System, UserError, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
 from parlai_ext.files import parse_target
+from parlai_ext.files.protocol_file import ProtocolFile
 from parlai_ext.isolation.policy import (
     SCORER,
     is_named,
@@ -25,13 +22,13 @@ from parlai_ext.isolation.policy import (
     note_parts,
     trusted_hashes,
 )
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import (
     Manifest,
     Plan,
     RunFolder,
     SystemRecord,
     merge_manifests,
-    protocol_of,
     read_manifest,
     system_part,
 )
@@ -44,6 +41,7 @@ class RequestedProtocol:
     """
     The protocol that options ask for, with the targets that the run already has.
 
+    :param file: that of ``--config``, if there is one.
     :param run: as it is; `None`: it is a new one.
     :param asked: the names of the targets that are asked for now.
     :param guessed: the names of systems that are guesses; a target of the run that is
@@ -54,6 +52,8 @@ class RequestedProtocol:
         made; else the run folder alone names it.
     """
 
+    options: PlanOptions
+    file: ProtocolFile | None
     protocol: Protocol
     run: RunFolder | None
     asked: set[str]
@@ -85,22 +85,25 @@ class RequestedProtocol:
         everybody = self.protocol.roster.systems
         return [s for s in everybody if s.name not in self.earlier_targets]
 
-    def refuse_missing(self) -> None:
+    def over(self, n_openers: int, run: RunFolder | None) -> 'RequestedProtocol':
         """
-        Refuse needed systems that cannot be had, as far as that is told at once.
+        Return the same over so many openers, with the run as it is now.
         """
-        refuse_missing(self.needed_systems)
+        limited, options, file = {'num_dialogues': n_openers}, self.options, self.file
+        options = replace(options, overrides={**options.overrides, **limited})
+        if file:
+            file = replace(file, protocol=replace(file.protocol, **limited))
+        return requested_protocol(options, file, run)
 
 
-def make_plan(options: PlanOptions, machine: Machine) -> Plan:
+def make_plan(requested: RequestedProtocol, machine: Machine) -> Plan:
     """
-    Return the plan that these options ask for, without touching the run folder; models
-    that are not here are downloaded.
+    Return the plan that is asked for, without touching the run folder; models that are
+    not here are downloaded.
 
     :raises UserError: for a mistake in the options or in the files that they name.
     """
-    requested = requested_protocol(options)
-    old = requested.old
+    options, old = requested.options, requested.old
     earlier = _unchanged_targets(requested)
     resolved = resolve_protocol(requested.protocol, earlier, options.skip_missing)
     protocol = resolved.protocol
@@ -136,35 +139,33 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         stop=old.stop if old else None,
     )
     # with the systems that the user named, which a manifest does not tell
-    plan = Plan.from_manifest(manifest)
-    return replace(plan, protocol=protocol, left_out=left_out)
+    return Plan.from_manifest(manifest, protocol, left_out)
 
 
-def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
+def prepare(requested: RequestedProtocol, machine: Machine) -> tuple[RunFolder, Plan]:
     """
     Make the plan and open its run folder: a new one, the same one, or an extended one.
     """
-    if not options.run_dir:
+    run, run_dir = requested.run, requested.options.run_dir
+    if not run_dir:
         raise UserError('--run-dir is needed: the folder that the run goes to')
-    requested = requested_protocol(options)
-    run = requested.run
     if run and not run.manifest.scheme.is_played:  # all of its dialogues are there
         return run, run.plan
-    plan = make_plan(options, machine)
+    plan = make_plan(requested, machine)
     by_user = requested.scorer_is_named
-    run = RunFolder.open(options.run_dir, plan.manifest)
+    run = RunFolder.open(run_dir, plan.manifest)
     note_parts(run.manifest, [*named_systems(plan), *([SCORER] if by_user else [])])
     return run, plan
 
 
-def plan_to_try(options: PlanOptions, machine: Machine) -> Plan:
+def plan_to_try(requested: RequestedProtocol, machine: Machine) -> Plan:
     """
-    Return the plan of these options as the run would accept it, and write nothing.
+    Return the plan that is asked for as the run would accept it, and write nothing.
 
     :raises UserError: when the run folder holds a run with other settings.
     """
-    plan = make_plan(options, machine)
-    if run := RunFolder.existing_or_none(options.run_dir):
+    plan = make_plan(requested, machine)
+    if run := requested.run:
         merge_manifests(run.manifest, plan.manifest, run.root)
     return plan
 
@@ -188,22 +189,29 @@ def refuse_collecting(run: RunFolder) -> None:
         )
 
 
-def requested_protocol(options: PlanOptions) -> RequestedProtocol:
+def requested_protocol(
+    options: PlanOptions,
+    file: ProtocolFile | None = None,
+    run: RunFolder | None = None,
+) -> RequestedProtocol:
     """
     Return the protocol that the options ask for, of a new run or of the old one.
+
+    :param file: the file of ``--config``, if it was read already; so is `run`.
     """
-    run = RunFolder.existing_or_none(options.run_dir)
+    run = run or RunFolder.existing_or_none(options.run_dir)
     if run and (options.config or options.add_target):
         refuse_collecting(run)
     old = run.manifest if run else None
-    known = protocol_of(old) if old else None
+    known = run.plan.protocol if run else None
     added = [parse_target(spec) for spec in options.add_target]
     infos = {system.name: about for system, about in added}
     now: tuple[System, ...] = ()
     openers_file = None
-    protocol = base_protocol(options, known)
-    if options.config:
-        file = options.protocol_file
+    if options.config and file is None:
+        file = load_protocol_file(options.config, options.overrides)
+    protocol = file.protocol if file else known_protocol(options, known)
+    if file:
         openers_file = options.openers_file or file.openers_file
         infos = {**file.info, **infos}
         now = protocol.roster.targets
@@ -219,19 +227,24 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
         families = old.families | families
     scorer_is_named = bool(options.config or (old and is_own_scorer(old)))
     return RequestedProtocol(
-        protocol, run, asked, guessed, families, openers_file, scorer_is_named
+        options,
+        file,
+        protocol,
+        run,
+        asked,
+        guessed,
+        families,
+        openers_file,
+        scorer_is_named,
     )
 
 
-def base_protocol(options: PlanOptions, known: Protocol | None) -> Protocol:
+def known_protocol(options: PlanOptions, known: Protocol | None) -> Protocol:
     """
-    Return the protocol that is named, else that of the run, before targets are added.
+    Return the protocol of the run, where none is named.
 
-    :param known: the protocol of the run, if there is one.
-    :raises UserError: when there is neither, or for an option that needs the first.
+    :raises UserError: when there is no run, or for an option that needs ``--config``.
     """
-    if options.config:
-        return options.protocol_file.protocol
     if known is None:
         none = f'; there is no run in {options.run_dir}' if options.run_dir else ''
         raise UserError(
@@ -416,7 +429,7 @@ def _filled(values: Mapping[str, object]) -> dict[str, object]:
 
 def signed_manifest(data: Mapping[str, object]) -> Manifest:
     """
-    Return the manifest of a run that is made here and now.
+    Return the manifest of a run that is made here and now, as it will be read.
 
     :param data: what it holds, but for the versions and the signature.
     """

@@ -61,11 +61,17 @@ T = TypeVar('T')
 
 SCORER_FILE = 'scorer.json'
 REPLIES = 'replies'  # of dialogues that are not written yet
+# bytes of files whose records stay in memory: about 2,000 dialogues and their scores,
+# as many as a page shows, in 50 MB
+MOST_HELD = 16_000_000
 
 
 class RunFolder:
     """
     A run on disk. Reading needs no lock; writing needs `lock`.
+
+    No shard changes once it is there. So what was read stays in memory, as far as
+    `MOST_HELD` allows.
     """
 
     def __init__(self, root: Path, manifest: Manifest):
@@ -74,6 +80,10 @@ class RunFolder:
         self.pairings = manifest.pairings
         self.openers = manifest.openers
         self._numbered = {opener.id for opener in numbered_openers(manifest)}
+        self._checksums: dict[ShardKey, str] = {}  # of files that were read whole
+        self._dialogues: dict[ShardKey, list[Dialogue]] = {}
+        self._stores: dict[str, ScoreStore] = {}
+        self._room = MOST_HELD
         self._depth = 0
 
     @cached_property
@@ -92,7 +102,7 @@ class RunFolder:
             else than a run, or is in use.
         """
         root = Path(root)
-        new, old = manifest.changed(), None  # as it will be read
+        new, old = manifest, None
         with _exclusive(root):
             if (root / manifests.NAME).exists():
                 old = manifests.load(root)
@@ -111,7 +121,6 @@ class RunFolder:
         """
         Begin a run in a folder that nobody else writes to.
         """
-        manifest = manifest.changed()  # as it will be read
         manifests.save(root, manifest)
         return cls(root, manifest)
 
@@ -181,6 +190,8 @@ class RunFolder:
             return
         self._write_metadata(shard)
         write_file(path, data)
+        self._dialogues.pop(shard, None)
+        self._checksums.pop(shard, None)
 
     def restore_metadata(self) -> None:
         """
@@ -216,14 +227,6 @@ class RunFolder:
         if not path.exists() or path.read_bytes() != data:
             write_file(path, data)
 
-    def read_dialogues(self, shard: ShardKey) -> list[Dialogue]:
-        """
-        Return one shard's dialogues.
-
-        :raises UserError: when they are missing or damaged in any way.
-        """
-        return self.read_with_checksum(shard)[0]
-
     def dialogue_records(self, shard: ShardKey) -> list[JsonObject]:
         """
         Return the records of one shard's dialogues, as they stand in its file.
@@ -233,19 +236,22 @@ class RunFolder:
         path = self.dialogues_path(shard)
         return decode_shard(_read_bytes(path, 'collect it'), shard.index, path)
 
-    def read_with_checksum(
+    def read_dialogues(
         self, shard: ShardKey, recorded: Set[str] = frozenset()
-    ) -> tuple[list[Dialogue], str]:
+    ) -> list[Dialogue]:
         """
-        Return one shard's dialogues, and what `dialogues_checksum` does of them.
+        Return one shard's dialogues.
 
-        :param recorded: their checksum when they were scored; where it fits, single
-            lines need no check.
+        :param recorded: their checksum when they were scored; where it fits, or that of
+            an earlier reading does, single lines need no check.
+        :raises UserError: when they are missing or damaged in any way.
         """
+        if shard in self._dialogues:
+            return [*self._dialogues[shard]]
         path = self.dialogues_path(shard)
         data = _read_bytes(path, 'collect it')
         source = short_hash(data)
-        is_intact = recorded == {source}
+        is_intact = source in (*recorded, self._checksums.get(shard))
         records = decode_shard(data, shard.index, path, is_intact=is_intact)
         dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
         if any(dialogue.pairing_id != shard.pairing_id for dialogue in dialogues):
@@ -255,7 +261,17 @@ class RunFolder:
                 f'{path}: these are dialogues over other openers than those of '
                 f'{self.root / manifests.NAME}; restore one of them from a copy'
             )
-        return dialogues, source
+        self._checksums[shard] = source
+        if self.may_hold(data):
+            self._dialogues[shard] = dialogues
+        return [*dialogues]
+
+    def may_hold(self, data: bytes) -> bool:
+        """
+        True if the records of a file with these bytes may stay in memory.
+        """
+        self._room -= len(data)
+        return self._room >= 0
 
     @property
     def n_dialogues(self) -> int:
@@ -298,7 +314,8 @@ class RunFolder:
         Return 16 hex digits of a shard's bytes.
         """
         path = self.dialogues_path(shard)
-        return short_hash(_read_bytes(path, 'collect it'))
+        known = self._checksums.get(shard)
+        return known or short_hash(_read_bytes(path, 'collect it'))
 
     def partial_replies(self, key: str) -> PartialWork:
         """
@@ -330,7 +347,8 @@ class RunFolder:
         """
         Return the scores of the scorer with this signature.
         """
-        return ScoreStore(self, scorer_signature)
+        store = ScoreStore(self, scorer_signature)
+        return self._stores.setdefault(scorer_signature, store)
 
     def score_stores(self) -> list['ScoreStore']:
         """
@@ -478,6 +496,7 @@ class ScoreStore:
         self.run = run
         self.signature = signature
         self.root = run.root / 'scores' / content_id(signature)
+        self._held: dict[ShardKey, tuple[list[ScoredDialogue], set[str]]] = {}
 
     def has(self, shard: ShardKey) -> bool:
         """
@@ -489,13 +508,15 @@ class ScoreStore:
         """
         Write the scores of one shard: one entry for each of its dialogues, in order.
         """
-        dialogues, source = self.run.read_with_checksum(shard)
+        dialogues = self.run.read_dialogues(shard)
         if [one.dialogue_id for one in scored] != [one.id for one in dialogues]:
             raise ValueError(f'scores of other dialogues than those of {shard}')
+        source = self.run.dialogues_checksum(shard)
         records = [scored_record(scored_dialogue, source) for scored_dialogue in scored]
         data = encode_shard(records, shard.index)
         self._write_signature()
         write_file(self.path(shard), data)
+        self._held.pop(shard, None)
 
     def scored_dialogues(
         self,
@@ -508,8 +529,8 @@ class ScoreStore:
         with bar_of('read', sum(s.n_dialogues for s in shards), delay=3) as bar:
             for shard in shards:
                 scored, recorded = self._read(shard) if self.has(shard) else ([], set())
-                dialogues, source = self.run.read_with_checksum(shard, recorded)
-                self._check_source(shard, recorded, source)
+                dialogues = self.run.read_dialogues(shard, recorded)
+                self._check_source(shard, recorded)
                 by_id = {one.dialogue_id: one for one in scored}
                 for dialogue in dialogues:
                     yield dialogue, by_id.get(dialogue.id)
@@ -522,8 +543,8 @@ class ScoreStore:
         :raises UserError: when they are damaged, or of dialogues that have changed.
         """
         scored, recorded = self._read(shard)
-        self._check_source(shard, recorded, self.run.dialogues_checksum(shard))
-        return scored
+        self._check_source(shard, recorded)
+        return [*scored]
 
     def by_dialogue(self, shard: ShardKey) -> dict[str, ScoredDialogue]:
         """
@@ -537,13 +558,19 @@ class ScoreStore:
         """
         Return the scores of one shard, and the checksum that its dialogues had.
         """
+        if shard in self._held:
+            return self._held[shard]
         path = self.path(shard)
-        records = decode_shard(_read_bytes(path, 'have it scored'), shard.index, path)
+        data = _read_bytes(path, 'have it scored')
+        records = decode_shard(data, shard.index, path)
         scored = read_records(scored_from_record, records, path, 'score')
-        return scored, {str(record['dialogues']) for record in records}
+        read = scored, {str(record['dialogues']) for record in records}
+        if self.run.may_hold(data):
+            self._held[shard] = read
+        return read
 
-    def _check_source(self, shard: ShardKey, recorded: set[str], source: str) -> None:
-        if recorded <= {source}:
+    def _check_source(self, shard: ShardKey, recorded: set[str]) -> None:
+        if recorded <= {self.run.dialogues_checksum(shard)}:
             return
         self.run.read_dialogues(shard)  # which may be damaged
         raise UserError(

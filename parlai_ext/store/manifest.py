@@ -573,18 +573,26 @@ class Plan(Schedule):
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def from_manifest(cls, manifest: Manifest) -> 'Plan':
+    def from_manifest(
+        cls,
+        manifest: Manifest,
+        protocol: Protocol | None = None,
+        left_out: tuple[str, ...] = (),
+    ) -> 'Plan':
         """
-        Return the plan of a run that is there.
+        Return the plan that a manifest holds.
+
+        :param protocol: that of the manifest, if it is there already.
         """
         return cls(
-            protocol_of(manifest),
+            protocol or protocol_of(manifest),
             manifest.pairings,
             manifest.openers or numbered_openers(manifest),
             manifest.shard_size,
             manifest.batchsize,
             manifest.grown_from,
             manifest,
+            left_out,
         )
 
     @property
