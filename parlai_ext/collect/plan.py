@@ -8,13 +8,16 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.resolved import ResolvedProtocol, resolve_protocol
+from parlai_ext.collect.resolved import (
+    ResolvedProtocol,
+    refuse_missing,
+    resolve_protocol,
+)
 from parlai_ext.core import JsonObject, Opener, Pairing, System, UserError, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
-from parlai_ext.files import parse_target
-from parlai_ext.files.protocol_file import ProtocolFile
+from parlai_ext.files import ProtocolFile, parse_target
 from parlai_ext.isolation.policy import (
     SCORER,
     is_named,
@@ -85,15 +88,22 @@ class RequestedProtocol:
         everybody = self.protocol.roster.systems
         return [s for s in everybody if s.name not in self.earlier_targets]
 
+    def refuse_missing(self) -> None:
+        """
+        Refuse needed systems that cannot be had, as far as that is told at once.
+        """
+        refuse_missing(self.needed_systems)
+
     def over(self, n_openers: int, run: RunFolder | None) -> 'RequestedProtocol':
         """
         Return the same over so many openers, with the run as it is now.
         """
-        limited, options, file = {'num_dialogues': n_openers}, self.options, self.file
-        options = replace(options, overrides={**options.overrides, **limited})
+        options, file = self.options, self.file
+        overrides = {**options.overrides, 'num_dialogues': n_openers}
         if file:
-            file = replace(file, protocol=replace(file.protocol, **limited))
-        return requested_protocol(options, file, run)
+            protocol = replace(file.protocol, num_dialogues=n_openers)
+            file = replace(file, protocol=protocol)
+        return requested_protocol(replace(options, overrides=overrides), file, run)
 
 
 def make_plan(requested: RequestedProtocol, machine: Machine) -> Plan:

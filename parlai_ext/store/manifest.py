@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_serializer, model_validator
 
 from parlai_ext.core import (
+    JsonObject,
     JudgeModel,
     Opener,
     Pairing,
@@ -75,7 +76,7 @@ class SystemRecord(Record):
     """
 
     identity: str
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     shard_size: WholeNumber | None = None
     grown_from: tuple[WholeNumber, ...] | None = None
     candidates: str | None = None
@@ -94,8 +95,8 @@ class ProtocolRecord(Record):
     num_turns: WholeNumber = 12
     score: str = 'target'
     seed: WholeNumber | None = None
-    scorer: dict[str, Any] = {}
-    ranking: dict[str, Any] = {}
+    scorer: JsonObject = {}
+    ranking: JsonObject = {}
     reference: dict[str, dict[str, Number]] = {}
     reference_kind: Literal['human', 'planted'] | None = None
 
@@ -157,10 +158,10 @@ class ScorerRecord(Record):
     evidence_labels: tuple[str, ...] = ()
     unit: str = ''
     corpora: CorporaRecord | None = None
-    config: dict[str, Any] = {}
+    config: JsonObject = {}
     given: bool = False
     models: tuple[JudgeModel, ...] = ()
-    ranking: dict[str, Any] = {}
+    ranking: JsonObject = {}
     code: dict[str, str] | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -188,7 +189,7 @@ class Manifest(Record):
     protocol: ProtocolRecord
     targets: dict[str, SystemRecord]
     partners: dict[str, SystemRecord]
-    systems: dict[str, dict[str, Any]]
+    systems: dict[str, JsonObject]
     pairings: tuple[Pairing, ...]
     openers: tuple[Opener, ...]
     shard_size: Count
