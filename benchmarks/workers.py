@@ -29,9 +29,9 @@ def stage_seconds(config: str, folder: Path, workers: int) -> list[Seconds]:
     """
     Return the seconds that collecting and scoring of a new run take, and both together.
     """
-    defaults = vars(CollectDialogues.parser().parse_args([]))
-    given = {'config': config, 'run_dir': str(folder), 'no_cuda': True}
-    options = PlanOptions.from_options({**defaults, **given})
+    given = vars(CollectDialogues.parser().parse_args([]))
+    given |= {'config': config, 'run_dir': str(folder), 'no_cuda': True}
+    options = PlanOptions.from_options(given)
     machine, engine = Machine(no_cuda=True), LocalEngine(workers)
     run, _ = prepare(requested_protocol(options), machine)
     chosen = ChosenScorer(run.plan.protocol.scorer)

@@ -17,7 +17,7 @@ from parlai_ext.core import JsonObject, Opener, Pairing, System, UserError, froz
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
-from parlai_ext.files import ProtocolFile, parse_target
+from parlai_ext.files import parse_target
 from parlai_ext.isolation.policy import (
     SCORER,
     is_named,
@@ -44,7 +44,6 @@ class RequestedProtocol:
     """
     The protocol that options ask for, with the targets that the run already has.
 
-    :param file: that of ``--config``, if there is one.
     :param run: as it is; `None`: it is a new one.
     :param asked: the names of the targets that are asked for now.
     :param guessed: the names of systems that are guesses; a target of the run that is
@@ -56,7 +55,6 @@ class RequestedProtocol:
     """
 
     options: PlanOptions
-    file: ProtocolFile | None
     protocol: Protocol
     run: RunFolder | None
     asked: set[str]
@@ -98,12 +96,10 @@ class RequestedProtocol:
         """
         Return the same over so many openers, with the run as it is now.
         """
-        options, file = self.options, self.file
-        overrides = {**options.overrides, 'num_dialogues': n_openers}
-        if file:
-            protocol = replace(file.protocol, num_dialogues=n_openers)
-            file = replace(file, protocol=protocol)
-        return requested_protocol(replace(options, overrides=overrides), file, run)
+        overrides = {**self.options.overrides, 'num_dialogues': n_openers}
+        options = replace(self.options, overrides=overrides)
+        protocol = replace(self.protocol, num_dialogues=n_openers)
+        return replace(self, options=options, protocol=protocol, run=run)
 
 
 def make_plan(requested: RequestedProtocol, machine: Machine) -> Plan:
@@ -120,7 +116,7 @@ def make_plan(requested: RequestedProtocol, machine: Machine) -> Plan:
     openers: Sequence[Opener] = (
         old.openers
         if old and not options.config
-        else _draw_openers(protocol, requested.openers_file, machine)
+        else _draw_openers(protocol, requested.openers_file)
     )
     pairs = pairings(protocol.roster, protocol.pairing, resolved.identities)
     grown_from: tuple[int, ...] = ()
@@ -149,7 +145,7 @@ def make_plan(requested: RequestedProtocol, machine: Machine) -> Plan:
         stop=old.stop if old else None,
     )
     # with the systems that the user named, which a manifest does not tell
-    return Plan.from_manifest(manifest, protocol, left_out)
+    return replace(Plan.from_manifest(manifest, protocol), left_out=left_out)
 
 
 def prepare(requested: RequestedProtocol, machine: Machine) -> tuple[RunFolder, Plan]:
@@ -162,8 +158,8 @@ def prepare(requested: RequestedProtocol, machine: Machine) -> tuple[RunFolder, 
     if run and not run.manifest.scheme.is_played:  # all of its dialogues are there
         return run, run.plan
     plan = make_plan(requested, machine)
-    by_user = requested.scorer_is_named
     run = RunFolder.open(run_dir, plan.manifest)
+    by_user = requested.scorer_is_named
     note_parts(run.manifest, [*named_systems(plan), *([SCORER] if by_user else [])])
     return run, plan
 
@@ -199,33 +195,27 @@ def refuse_collecting(run: RunFolder) -> None:
         )
 
 
-def requested_protocol(
-    options: PlanOptions,
-    file: ProtocolFile | None = None,
-    run: RunFolder | None = None,
-) -> RequestedProtocol:
+def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     """
     Return the protocol that the options ask for, of a new run or of the old one.
-
-    :param file: the file of ``--config``, if it was read already; so is `run`.
     """
-    run = run or RunFolder.existing_or_none(options.run_dir)
+    run = RunFolder.existing_or_none(options.run_dir)
     if run and (options.config or options.add_target):
         refuse_collecting(run)
     old = run.manifest if run else None
-    known = run.plan.protocol if run else None
     added = [parse_target(spec) for spec in options.add_target]
     infos = {system.name: about for system, about in added}
     now: tuple[System, ...] = ()
     openers_file = None
-    if options.config and file is None:
+    if options.config:
         file = load_protocol_file(options.config, options.overrides)
-    protocol = file.protocol if file else known_protocol(options, known)
-    if file:
+        protocol = file.protocol
         openers_file = options.openers_file or file.openers_file
         infos = {**file.info, **infos}
         now = protocol.roster.targets
-    before = known.roster.targets if known else ()
+    else:
+        protocol = known_protocol(options, run)
+    before = run.plan.roster.targets if run else ()
     more = [system for system, _ in added]
     roster = replace(protocol.roster, targets=_merge_targets(before, now, more))
     protocol = replace(protocol, roster=roster)
@@ -238,7 +228,6 @@ def requested_protocol(
     scorer_is_named = bool(options.config or (old and is_own_scorer(old)))
     return RequestedProtocol(
         options,
-        file,
         protocol,
         run,
         asked,
@@ -249,13 +238,13 @@ def requested_protocol(
     )
 
 
-def known_protocol(options: PlanOptions, known: Protocol | None) -> Protocol:
+def known_protocol(options: PlanOptions, run: RunFolder | None) -> Protocol:
     """
     Return the protocol of the run, where none is named.
 
     :raises UserError: when there is no run, or for an option that needs ``--config``.
     """
-    if known is None:
+    if run is None:
         none = f'; there is no run in {options.run_dir}' if options.run_dir else ''
         raise UserError(
             '--config is needed: a protocol name (demo, …) or a YAML file; '
@@ -264,7 +253,7 @@ def known_protocol(options: PlanOptions, known: Protocol | None) -> Protocol:
     for name in options.options_needing_config:
         flag = '--' + name.replace('_', '-')
         raise UserError(f'{flag} needs --config; without it a run goes on as it is')
-    return known
+    return run.plan.protocol
 
 
 def _unchanged_targets(requested: RequestedProtocol) -> dict[str, SystemRecord]:
@@ -341,17 +330,14 @@ def _asked(options: PlanOptions, old: Manifest | None) -> JsonObject:
     """
     Return the options that this run came about by, its added targets among them.
     """
-    before = dict(old.asked) if old else {}
-    added = [*before.pop('add_target', []), *options.add_target]
-    asked = before
+    asked = dict(old.asked) if old else {}
+    added = [*asked.pop('add_target', []), *options.add_target]
     if options.config:
         asked = {'config': options.config, **options.options_needing_config}
     return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
 
 
-def _draw_openers(
-    protocol: Protocol, openers_file: str | None, machine: Machine
-) -> list[Opener]:
+def _draw_openers(protocol: Protocol, openers_file: str | None) -> list[Opener]:
     """
     Draw the run's openers, the same for every pairing.
     """

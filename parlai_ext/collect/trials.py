@@ -80,7 +80,7 @@ def require_stop_options(stop: StopOptions, asked: RequestedProtocol) -> None:
         if stop.margin is not None or stop.stop_dimension is not None:
             raise UserError('--margin and --stop-dimension need --stop when-ranked')
         return
-    if not asked.file:
+    if not asked.options.config:
         raise UserError(
             '--stop needs --config: further openers are drawn as the protocol says'
         )

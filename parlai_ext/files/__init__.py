@@ -1,7 +1,7 @@
 """
 Files that a user writes, read into nouns; every mistake is told with its place.
 
-They are imported from here, but for measured agreement.
+They are imported from here, but for protocols and measured agreement.
 """
 
 from parlai_ext.files.human_scores import COLUMNS, LARGEST, number, read_human_scores
@@ -22,7 +22,6 @@ from parlai_ext.files.option_files import (
     no_path,
     sha256,
 )
-from parlai_ext.files.protocol_file import ProtocolFile
 from parlai_ext.files.roster_file import (
     FILE_OPTIONS,
     FOLDER_OPTIONS,

@@ -264,8 +264,8 @@ def rank_by_own_rule(run: RunFolder, scorer_signature: str) -> Ranking:
     """
     Rank the targets of a run by the options that were written down with scores.
     """
-    rule = run.scores(scorer_signature).about().ranking
-    return rank_scores(read_run_scores(run, scorer_signature, rule), ())
+    rule: Any = run.scores(scorer_signature).about().ranking
+    return rank_run(run, scorer_signature, **rule)
 
 
 def read_run_scores(

@@ -25,7 +25,8 @@ from parlai_ext.core import (
     read_key_values,
     require_known,
 )
-from parlai_ext.files import ProtocolFile, protocol_file
+from parlai_ext.files import protocol_file
+from parlai_ext.files.protocol_file import ProtocolFile
 from parlai_ext.isolation.outside_code import outside_module, own_files
 from parlai_ext.scoring.base import OutsideCode, Scorer
 

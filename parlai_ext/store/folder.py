@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from shlex import quote
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from parlai_ext.core import (
     Dialogue,
@@ -61,8 +61,8 @@ T = TypeVar('T')
 
 SCORER_FILE = 'scorer.json'
 REPLIES = 'replies'  # of dialogues that are not written yet
-# bytes of files whose records stay in memory: about 2,000 dialogues and their scores,
-# as many as a page shows, in 50 MB
+# bytes of files whose records stay in memory: about 3,000 dialogues with their scores,
+# of which a page shows as many
 MOST_HELD = 16_000_000
 
 
@@ -70,8 +70,7 @@ class RunFolder:
     """
     A run on disk. Reading needs no lock; writing needs `lock`.
 
-    No shard changes once it is there. So what was read stays in memory, as far as
-    `MOST_HELD` allows.
+    No shard changes once it is there, so `held` has what was read last.
     """
 
     def __init__(self, root: Path, manifest: Manifest):
@@ -81,8 +80,7 @@ class RunFolder:
         self.openers = manifest.openers
         self._numbered = {opener.id for opener in numbered_openers(manifest)}
         self._checksums: dict[ShardKey, str] = {}  # of files that were read whole
-        self._dialogues: dict[ShardKey, list[Dialogue]] = {}
-        self._stores: dict[str, ScoreStore] = {}
+        self.held: dict[Path, Any] = {}
         self._room = MOST_HELD
         self._depth = 0
 
@@ -91,7 +89,8 @@ class RunFolder:
         """
         What the run plays, as its manifest says.
         """
-        return Plan.from_manifest(self.manifest)
+        protocol = manifests.protocol_of(self.manifest)
+        return Plan.from_manifest(self.manifest, protocol)
 
     @classmethod
     def open(cls, root: str | Path, manifest: Manifest) -> 'RunFolder':
@@ -101,20 +100,19 @@ class RunFolder:
         :raises UserError: when the folder holds a run with other settings, something
             else than a run, or is in use.
         """
-        root = Path(root)
-        new, old = manifest, None
+        root, old = Path(root), None
         with _exclusive(root):
             if (root / manifests.NAME).exists():
                 old = manifests.load(root)
-                new = manifests.merge_manifests(old, new, root)
+                manifest = manifests.merge_manifests(old, manifest, root)
             elif (root / 'dialogues').exists() or (root / 'scores').exists():
                 raise UserError(
                     f'{root} has dialogues or scores but no {manifests.NAME}; '
                     'restore it from a copy, or use another --run-dir'
                 )
-            if new != old:
-                manifests.save(root, new)
-        return cls(root, new)
+            if manifest != old:
+                manifests.save(root, manifest)
+        return cls(root, manifest)
 
     @classmethod
     def new(cls, root: Path, manifest: Manifest) -> 'RunFolder':
@@ -134,7 +132,7 @@ class RunFolder:
         return cls(Path(root), manifests.load(Path(root)))
 
     @classmethod
-    def existing_or_none(cls, root: str | Path | None) -> 'RunFolder | None':
+    def existing_or_none(cls, root: str | None) -> 'RunFolder | None':
         """
         Return the run in this folder; `None` where there is none yet.
         """
@@ -190,8 +188,7 @@ class RunFolder:
             return
         self._write_metadata(shard)
         write_file(path, data)
-        self._dialogues.pop(shard, None)
-        self._checksums.pop(shard, None)
+        self.held.pop(path, None)
 
     def restore_metadata(self) -> None:
         """
@@ -221,8 +218,7 @@ class RunFolder:
             'version': '0.1',
             'pairing_id': pairing.id,
         }
-        dialogues = self.dialogues_path(shard)
-        path = dialogues.with_suffix('.metadata')
+        path = self.dialogues_path(shard).with_suffix('.metadata')
         data = bytes_without_secrets((dumps(about) + '\n').encode())
         if not path.exists() or path.read_bytes() != data:
             write_file(path, data)
@@ -234,7 +230,7 @@ class RunFolder:
         :raises UserError: when they are missing or damaged.
         """
         path = self.dialogues_path(shard)
-        return decode_shard(_read_bytes(path, 'collect it'), shard.index, path)
+        return decode_shard(self.read_bytes(path, 'collect it'), shard.index, path)
 
     def read_dialogues(
         self, shard: ShardKey, recorded: Set[str] = frozenset()
@@ -246,10 +242,10 @@ class RunFolder:
             an earlier reading does, single lines need no check.
         :raises UserError: when they are missing or damaged in any way.
         """
-        if shard in self._dialogues:
-            return [*self._dialogues[shard]]
         path = self.dialogues_path(shard)
-        data = _read_bytes(path, 'collect it')
+        if path in self.held:
+            return [*self.held[path]]
+        data = self.read_bytes(path, 'collect it')
         source = short_hash(data)
         is_intact = source in (*recorded, self._checksums.get(shard))
         records = decode_shard(data, shard.index, path, is_intact=is_intact)
@@ -262,16 +258,24 @@ class RunFolder:
                 f'{self.root / manifests.NAME}; restore one of them from a copy'
             )
         self._checksums[shard] = source
-        if self.may_hold(data):
-            self._dialogues[shard] = dialogues
+        self.held[path] = dialogues
         return [*dialogues]
 
-    def may_hold(self, data: bytes) -> bool:
+    def read_bytes(self, path: Path, purpose: str) -> bytes:
         """
-        True if the records of a file with these bytes may stay in memory.
+        Return a shard's bytes. Where all that was read gets too much, it is dropped.
+
+        :param purpose: what running again is for, if the file is missing.
         """
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise UserError(f'{path} is missing; run again to {purpose}') from None
         self._room -= len(data)
-        return self._room >= 0
+        if self._room < 0:
+            self.held.clear()
+            self._room = MOST_HELD
+        return data
 
     @property
     def n_dialogues(self) -> int:
@@ -315,7 +319,7 @@ class RunFolder:
         """
         path = self.dialogues_path(shard)
         known = self._checksums.get(shard)
-        return known or short_hash(_read_bytes(path, 'collect it'))
+        return known or short_hash(self.read_bytes(path, 'collect it'))
 
     def partial_replies(self, key: str) -> PartialWork:
         """
@@ -347,8 +351,7 @@ class RunFolder:
         """
         Return the scores of the scorer with this signature.
         """
-        store = ScoreStore(self, scorer_signature)
-        return self._stores.setdefault(scorer_signature, store)
+        return ScoreStore(self, scorer_signature)
 
     def score_stores(self) -> list['ScoreStore']:
         """
@@ -496,7 +499,6 @@ class ScoreStore:
         self.run = run
         self.signature = signature
         self.root = run.root / 'scores' / content_id(signature)
-        self._held: dict[ShardKey, tuple[list[ScoredDialogue], set[str]]] = {}
 
     def has(self, shard: ShardKey) -> bool:
         """
@@ -516,7 +518,7 @@ class ScoreStore:
         data = encode_shard(records, shard.index)
         self._write_signature()
         write_file(self.path(shard), data)
-        self._held.pop(shard, None)
+        self.run.held.pop(self.path(shard), None)
 
     def scored_dialogues(
         self,
@@ -558,16 +560,15 @@ class ScoreStore:
         """
         Return the scores of one shard, and the checksum that its dialogues had.
         """
-        if shard in self._held:
-            return self._held[shard]
         path = self.path(shard)
-        data = _read_bytes(path, 'have it scored')
-        records = decode_shard(data, shard.index, path)
-        scored = read_records(scored_from_record, records, path, 'score')
-        read = scored, {str(record['dialogues']) for record in records}
-        if self.run.may_hold(data):
-            self._held[shard] = read
-        return read
+        if path not in self.run.held:
+            data = self.run.read_bytes(path, 'have it scored')
+            records = decode_shard(data, shard.index, path)
+            scored = read_records(scored_from_record, records, path, 'score')
+            recorded = {str(record['dialogues']) for record in records}
+            self.run.held[path] = scored, recorded
+        scored, recorded = self.run.held[path]
+        return scored, recorded
 
     def _check_source(self, shard: ShardKey, recorded: set[str]) -> None:
         if recorded <= {self.run.dialogues_checksum(shard)}:
@@ -608,8 +609,7 @@ class ScoreStore:
         """
         source = self.run.dialogues_checksum(shard)
         self._write_signature()
-        path = self.path(shard)
-        return PartialWork(path.with_suffix('.partial'), source)
+        return PartialWork(self.path(shard).with_suffix('.partial'), source)
 
     def remove_partial(self) -> None:
         """
@@ -653,16 +653,6 @@ def signature_error(path: Path) -> UserError:
         f'{path} is damaged: {path.parent.name} is not its hash; delete it and score '
         'the run again, which writes it anew'
     )
-
-
-def _read_bytes(path: Path, purpose: str) -> bytes:
-    """
-    Return a shard's bytes.
-    """
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f'{path} is missing; run again to {purpose}') from None
 
 
 @contextlib.contextmanager

@@ -331,8 +331,7 @@ class Manifest(Record):
         """
         Return the manifest as its file holds it, without secrets.
         """
-        data: dict[str, Any] = as_read(self.model_dump(exclude_unset=True))
-        return {'schema': SCHEMA, **data}
+        return {'schema': SCHEMA, **as_read(self.model_dump(exclude_unset=True))}
 
     @property
     def digest(self) -> str:
@@ -446,12 +445,11 @@ def record_hash(record: Manifest | ScorerRecord) -> str:
     return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
 
 
-def save(root: Path, manifest: Manifest | Mapping[str, object]) -> None:
+def save(root: Path, manifest: Manifest) -> None:
     """
     Write the manifest, with its checksum.
     """
-    content = manifest.to_json() if isinstance(manifest, Manifest) else manifest
-    write_file(root / NAME, sealed_text(content).encode())
+    write_file(root / NAME, sealed_text(manifest.to_json()).encode())
 
 
 def load(root: Path) -> Manifest:
@@ -574,26 +572,18 @@ class Plan(Schedule):
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def from_manifest(
-        cls,
-        manifest: Manifest,
-        protocol: Protocol | None = None,
-        left_out: tuple[str, ...] = (),
-    ) -> 'Plan':
+    def from_manifest(cls, manifest: Manifest, protocol: Protocol) -> 'Plan':
         """
-        Return the plan that a manifest holds.
-
-        :param protocol: that of the manifest, if it is there already.
+        Return the plan of a manifest and its protocol.
         """
         return cls(
-            protocol or protocol_of(manifest),
+            protocol,
             manifest.pairings,
             manifest.openers or numbered_openers(manifest),
             manifest.shard_size,
             manifest.batchsize,
             manifest.grown_from,
             manifest,
-            left_out,
         )
 
     @property

@@ -64,8 +64,7 @@ def load_roster(opt: Opt) -> BlockPlayer:
     options['config'] = options['config'] or f'{scheme}_2022'
     machine = Machine.from_options(options)
     note_trust(machine.trust_model_code)
-    asked = requested_protocol(PlanOptions.from_options(options))
-    plan = make_plan(asked, machine)
+    plan = make_plan(requested_protocol(PlanOptions.from_options(options)), machine)
     there = len(plan.pairings) * len(plan.openers)
     wanted = given.get('num_self_chats', there)
     if wanted > there:
