@@ -144,10 +144,10 @@ class ValidateScorer(ModelCommand):
         from parlai_ext.judge_check.check import check_run
 
         ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
-        options = PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
-        asked = requested_protocol(options)
+        given = {**self.opt, **dict.fromkeys(ours)}
+        asked = requested_protocol(PlanOptions.from_options(given))
         chosen = self.choose(asked.protocol.scorer, asked.scorer_is_named)
-        with collected_run(options, self.machine, EngineOptions()) as collected:
+        with collected_run(asked, self.machine, EngineOptions()) as collected:
             run, problems = collected.run, collected.report.problems
             print_lines(f'left out: {line}' for line in collected.left_out)
             if not run.dialogue_shards():

@@ -258,7 +258,7 @@ def rank_by_own_rule(run: RunFolder, scorer_signature: str) -> Ranking:
     """
     Rank the targets of a run by the options that were written down with scores.
     """
-    rule = run.scores(scorer_signature).about().ranking
+    rule: Any = run.scores(scorer_signature).about().ranking
     return rank_run(run, scorer_signature, **rule)
 
 

@@ -45,7 +45,6 @@ from parlai_ext.store.manifest import (
     StopRecord,
     SystemRecord,
     merge_manifests,
-    protocol_of,
     read_manifest,
     record_hash,
     system_part,

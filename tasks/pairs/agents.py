@@ -10,7 +10,7 @@ from parlai.core.opt import Opt
 from parlai.core.teachers import Teacher
 
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.plan import make_plan
+from parlai_ext.collect.plan import make_plan, requested_protocol
 from parlai_ext.core import DeclaresOptions, Flags, UserError
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.engines import Machine
@@ -64,7 +64,7 @@ def load_player(opt: Opt) -> BlockPlayer:
     options['config'] = options['config'] or f'{scheme}_2022'
     machine = Machine.from_options(options)
     note_trust(machine.trust_model_code)
-    plan = make_plan(PlanOptions.from_options(options), machine)
+    plan = make_plan(requested_protocol(PlanOptions.from_options(options)), machine)
     there = len(plan.pairings) * len(plan.openers)
     wanted = given.get('num_self_chats', there)
     if wanted > there:

@@ -17,7 +17,6 @@ from parlai_ext.report.page import command
 from parlai_ext.store import RunFolder, ScorerRecord
 from parlai_ext.store.disk import decode, encode
 from parlai_ext.store.folder import read_signature
-from parlai_ext.store.manifest import save
 from tests.support.mutations import mutations
 from tests.support.store_samples import (
     SIGNATURE,
@@ -25,6 +24,7 @@ from tests.support.store_samples import (
     first_shard,
     sample_manifest,
     sample_run,
+    save,
     whole_run,
 )
 from tests.support.user_error import error_line, user_error
