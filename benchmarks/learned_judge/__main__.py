@@ -280,7 +280,7 @@ def whole_judge(material: Material, opt: argparse.Namespace) -> JudgeWeights:
 
 ABOUT = {
     'description': 'the shipped judge, learned from public judgements of people',
-    'learned_from': 'docs/learned.md',
+    'learned_from': 'the sets below, as docs/learned_method.md counts them',
     'command': 'python -m benchmarks.learned_judge --data DATA --cache CACHE --write',
 }
 
