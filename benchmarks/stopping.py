@@ -27,7 +27,7 @@ from scipy import stats
 
 from benchmarks.support.measures import print_head, print_row, start
 from parlai_ext.ranking.intervals import Floats
-from parlai_ext.stopping.rule import (
+from parlai_ext.ranking.stopping_rule import (
     ERROR,
     ORDER,
     TIE,

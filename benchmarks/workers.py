@@ -15,7 +15,7 @@ from statistics import median
 from benchmarks.support.measures import print_head, print_row, start
 from parlai_ext.collect.collect import collect
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.plan import prepare
+from parlai_ext.collect.plan import prepare, requested_protocol
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import LocalEngine
@@ -29,11 +29,11 @@ def stage_seconds(config: str, folder: Path, workers: int) -> list[Seconds]:
     """
     Return the seconds that collecting and scoring of a new run take, and both together.
     """
-    defaults = vars(CollectDialogues.parser().parse_args([]))
-    given = {'config': config, 'run_dir': str(folder), 'no_cuda': True}
-    options = PlanOptions.from_options({**defaults, **given})
+    given = vars(CollectDialogues.parser().parse_args([]))
+    given |= {'config': config, 'run_dir': str(folder), 'no_cuda': True}
+    options = PlanOptions.from_options(given)
     machine, engine = Machine(no_cuda=True), LocalEngine(workers)
-    run, _ = prepare(options, machine)
+    run, _ = prepare(requested_protocol(options), machine)
     chosen = ChosenScorer(run.plan.protocol.scorer)
     scorer = chosen.build(machine)
     with run.lock():

@@ -305,7 +305,7 @@ def check_judge(
             return check.check_pairs(judging, items, sample=sample)
         given, scored = _score_spoken(judging, dialogues, speakers)
         judged = JudgedDialogues(zip(given, scored, strict=True), (), sample)
-        return check.check_judge(judging, judged)
+        return check.check_on_dialogues(judging, judged)
 
 
 def _score_spoken(

@@ -4,14 +4,13 @@ page can be read in one sitting.
 """
 
 import re
-from pathlib import Path
 
 import pytest
 
 from parlai_ext.commands.command import COMMANDS
+from tests.support.repository import ROOT, docs_page
 from tests.support.small_run import small_config
 
-ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
 TOPS = {path.name for path in (*ROOT.iterdir(), *(ROOT / 'parlai_ext').iterdir())}
 # commands of ParlAI itself, and any command
@@ -86,7 +85,7 @@ def test_commands_of_a_page_exist(page):
 def test_the_readme_is_short_and_the_index_names_every_page():
     readme = (ROOT / 'README.md').read_text(encoding='utf-8')
     assert len(readme.split('\n')) <= 91
-    index = (ROOT / 'docs' / 'index.md').read_text(encoding='utf-8')
+    index = docs_page('index')
     there = {path.name for path in PAGES} - {'README.md', 'index.md'}
     assert there - set(re.findall(r'\]\(([^)]+)\)', index)) == set()
 
@@ -107,11 +106,11 @@ def test_python_snippets_run_in_order(tmp_path, monkeypatch):
 
 
 def test_judged_sets_and_those_never_read_are_counted():
-    page = (ROOT / 'docs' / 'judged_sets.md').read_text(encoding='utf-8')
+    page = docs_page('judged_sets')
     cards = {p.stem for p in (ROOT / 'zoo_configs' / 'judged').glob('*.yaml')}
     unread = len(re.findall(r'^\| `\w+` .*\| not at hand \|', page, re.MULTILINE))
     claim = f'{len(cards - {"own"})} judged sets ({unread} of them never read'
-    assert claim in (ROOT / 'docs' / 'commands.md').read_text(encoding='utf-8')
+    assert claim in docs_page('commands')
 
 
 def text_words(page):

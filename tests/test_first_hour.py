@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[1] / 'docs' / 'first_hour.md'
+from tests.support.repository import docs_page
+
 CONSOLE = re.compile(r'^```console\n(.*?)^```', re.DOTALL | re.MULTILINE)
 
 
@@ -18,7 +19,7 @@ def steps():
     """
     Return each command of the page with the lines that it shows.
     """
-    blocks = ''.join(CONSOLE.findall(PAGE.read_text(encoding='utf-8')))
+    blocks = ''.join(CONSOLE.findall(docs_page('first_hour')))
     for part in re.split(r'^\$ ', blocks, flags=re.MULTILINE)[1:]:
         line, _, shown = part.partition('\n')
         if '<<' in line:

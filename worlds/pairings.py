@@ -7,12 +7,11 @@ schemes, so this module stands below all others and imports none of them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import permutations, product
 
-from parlai_ext.core import frozen
 
-
-@frozen
+@dataclass(frozen=True)
 class PairingScheme:
     """
     A way to pair the systems of a roster.

@@ -103,16 +103,17 @@ class Schedule:
 
     def blocks(self, sampling: Callable[[Pairing], bool]) -> list[Block]:
         """
-        Return the run's work, in the order that reloads the fewest models.
+        Return the run's work, in an order that reloads few models.
 
-        A shard is a block of its own when its pairing fills a batch or samples; else
-        neighbouring pairings of one first speaker are packed until they fill one. First
-        speakers form the outer loop, and every other one meets its partners in reverse,
-        so that the partner met last is still loaded. What a block holds depends on its
-        first speaker's pairings alone.
+        A shard is a block of its own when its pairing has a batch of openers or
+        samples; else neighbouring pairings of one first speaker, all dialogues of each,
+        are packed until they fill one. First speakers form the outer loop, and every
+        other one meets its partners in reverse, so that the partner met last is still
+        loaded. What a block holds depends on its first speaker's pairings alone.
 
         A run that has grown first has the blocks that it had before, then those of the
-        openers that were added.
+        openers that were added; the order, and what a block holds, is of each stage of
+        growth by itself.
 
         :param sampling: whether a pairing's decoding is random.
         """

@@ -165,7 +165,7 @@ class ScorerAgent(Agent):
         check = check_items(self.scorer, *zip(*judged, strict=True), sample=sample)
         if check is not None:
             self.check_metrics = check_metrics(check)
-            from parlai_ext.judge_check.section import check_lines
+            from parlai_ext.report.judge import check_lines
 
             for line in check_lines(check):
                 logging.info(line)

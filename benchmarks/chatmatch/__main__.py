@@ -26,9 +26,9 @@ from benchmarks.chatmatch.judgements import Judgements, read_judgements
 from benchmarks.support.measures import start
 from parlai_ext.core import Dialogue, UserError
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.ranking.games import Tournament, award_points
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
 from parlai_ext.scoring.chatmatch.scorer import READINGS, ChatMatch, Material
-from parlai_ext.tournament.games import Tournament, award_points
 
 RECOGNISERS = ('gazetteer', 'capitals', 'none', 'spacy', 'stanza')
 

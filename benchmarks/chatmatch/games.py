@@ -8,6 +8,7 @@ from pathlib import Path
 from parlai_ext.core import Dialogue, UserError, Utterance
 from parlai_ext.data.imported_dialogues import ImportRules, find_files, read_imports
 from parlai_ext.data.source_file import SourceDialogue
+from parlai_ext.ranking.games import Game, RawScores, Tournament, award_points
 from parlai_ext.scoring.chatmatch.concepts import words
 from parlai_ext.scoring.chatmatch.scorer import (
     DIMENSIONS,
@@ -18,7 +19,6 @@ from parlai_ext.scoring.chatmatch.scorer import (
     speakers,
     why_no_game,
 )
-from parlai_ext.tournament.games import Game, RawScores, Tournament, award_points
 
 # gives a dialogue's raw values by system and dimension
 RawValues = Callable[[Dialogue], RawScores]

@@ -4,13 +4,13 @@ Learn the shipped judge from public files, and print what it is worth.
     python -m benchmarks.learned_judge --data ../shared/data --cache runs/learned
 
 The responses are read once (about an hour of two cores; what is read is kept in the
-cache). The adapter comes from benchmarks.learned_judge.adapter, which keeps what it
-learns in the same cache; a set whose fold is not there is read by the inputs alone.
-Every agreement is that of a judge learned without the set and without all that shares
-a corpus or a study with it. --final also reads the sets that no choice saw, with a
-judge that was learned without any of them. --corpora prints how near the corpora are,
-and nothing else. --write replaces parlai_ext/zoo_configs/learned/shipped, learned from
-all sets.
+cache). What benchmarks.learned_judge.adapter learned is in the same cache; a set whose
+fold is not there is read by the inputs alone. Every agreement is that of a judge
+learned without the set and without all that shares a corpus or a study with it. --final
+also reads the sets that no choice saw, with a judge that was learned without any of
+them. --corpora prints how near the corpora are, and nothing else. --write learns the
+adapter first where the cache lacks it (--folds names other folds), and replaces
+parlai_ext/zoo_configs/learned/shipped, learned from all sets.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.learned_judge import adapter
 from benchmarks.learned_judge.copies import COPIES
 from benchmarks.learned_judge.corpora import (
     TriedCorpus,
@@ -55,6 +56,7 @@ from parlai_ext.files.agreement_file import (
     read_agreement,
 )
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.ranking.intervals import percentile_ends
 from parlai_ext.scoring.judged_corpora import CORPORA
 from parlai_ext.scoring.learned import (
     ADAPTED,
@@ -113,7 +115,7 @@ def print_agreement(
         found.append(one)
         drawn = resampled(responses, scores, turns_agreement)
         samples.append(drawn)
-        low, high = np.quantile(drawn, [0.025, 0.975])
+        low, high = percentile_ends(drawn)
         plain = [
             agreement(responses, material.number(name, number)).turns
             for number in PLAIN.values()
@@ -126,14 +128,18 @@ def print_agreement(
         )
     turns = [k for k, name in enumerate(names) if SETS[name].turns == 1]
     mean = float(np.mean([found[k].turns for k in turns]))
-    low, high = np.quantile(np.mean([samples[k] for k in turns], 0), [0.025, 0.975])
+    low, high = percentile_ends(np.mean([samples[k] for k in turns], 0))
     corpora = _over_corpora([found[k].turns for k in turns])
     print(
         f'mean over {len(turns)} sets of turns: {mean:.3f} [{low:.3f}, {high:.3f}] '
         f'over contexts, [{corpora[0]:.3f}, {corpora[1]:.3f}] over sets'
     )
     systems = [one.systems for one in found if one.systems is not None]
-    print(f'mean over {len(systems)} sets of systems: {np.mean(systems):.3f}')
+    low, high = _over_corpora(systems)
+    print(
+        f'mean over {len(systems)} sets of systems: {np.mean(systems):.3f} '
+        f'[{low:.3f}, {high:.3f}] over sets'
+    )
 
 
 def agreement_rows(
@@ -160,7 +166,7 @@ def agreement_rows(
             if level == 'turn' and SETS[name].turns > 1:
                 continue  # people judged the dialogues whole
             drawn = resampled(responses, scores, statistic, resamples)
-            low, high = (float(x) for x in np.quantile(drawn, [0.025, 0.975]))
+            low, high = percentile_ends(drawn)
             of = responses.num_items if level == 'turn' else num
             yield MeasuredAgreement(
                 name,
@@ -195,9 +201,9 @@ def _over_corpora(values: Sequence[float]) -> tuple[float, float]:
     Return the 95 % interval of a mean over sets, sets drawn anew.
     """
     rng = np.random.default_rng(0)
-    means = [np.mean(rng.choice(values, len(values))) for _ in range(2000)]
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
+    return percentile_ends(
+        np.array([np.mean(rng.choice(values, len(values))) for _ in range(2000)])
+    )
 
 
 def print_check(material: Material, names: Sequence[str]) -> None:
@@ -274,7 +280,7 @@ def whole_judge(material: Material, opt: argparse.Namespace) -> JudgeWeights:
 
 ABOUT = {
     'description': 'the shipped judge, learned from public judgements of people',
-    'learned_from': 'docs/learned.md',
+    'learned_from': 'the sets below, as docs/learned_method.md counts them',
     'command': 'python -m benchmarks.learned_judge --data DATA --cache CACHE --write',
 }
 
@@ -292,6 +298,8 @@ def main(opt: argparse.Namespace) -> None:
     if opt.corpora:
         print_corpora(opt)
         return
+    if opt.write:
+        adapter.main(opt)
     material = read_material(opt)
     print('left out one by one, with all that shares a corpus or a study:')
     print_agreement(material, VISIBLE, VISIBLE)
@@ -317,4 +325,5 @@ if __name__ == '__main__':
         final=False,
         write=False,
         corpora=False,
+        folds=[ALL],
     )

@@ -3,7 +3,6 @@ Replies of people and what should score below them: spoilt copies, parrots, and 
 that do not fit.
 """
 
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from benchmarks.support.perturbed_replies import (
 )
 from parlai_ext.core import content_id
 from parlai_ext.data.judged.cards import read_card
+from parlai_ext.files import json_lines
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
     PARROTS,
@@ -151,8 +151,7 @@ class UnfitReplies(SpoiltCopies):
         Return the replies, context by context.
         """
         path = folder / 'dailydialog_pp' / f'{self.split}.json'
-        lines = path.read_text(encoding='utf-8').split('\n')
-        data = [json.loads(line) for line in lines if line.strip()]
+        data = [row for _, row in json_lines(path)]
         rng = random.Random(self.split)
         copies = []
         for k, one in enumerate(rng.sample(data, self.number)):

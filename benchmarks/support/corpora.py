@@ -2,10 +2,10 @@
 Dialogues of people, as lists of turns, in the corpora that benchmarks read.
 """
 
-import json
 from pathlib import Path
 
 from parlai_ext.data.corpora import archived_texts, marked_utterances
+from parlai_ext.files import json_lines
 
 LAST_TURNS = 6  # of the context of a response, which are kept
 
@@ -15,8 +15,7 @@ def empathetic_dialogues(folder: Path, split: str) -> list[list[str]]:
     Return the dialogues of a part of EmpatheticDialogues: train, valid or test.
     """
     path = folder / 'empathetic_dialogues' / f'derived_{split}.jsonl'
-    lines = path.read_text(encoding='utf-8').split('\n')
-    return [json.loads(line)['utterances'] for line in lines if line]
+    return [row['utterances'] for _, row in json_lines(path)]
 
 
 def dailydialog(folder: Path, split: str) -> list[list[str]]:

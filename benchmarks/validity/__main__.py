@@ -84,7 +84,7 @@ def main(opt: argparse.Namespace) -> None:
     """
     plan = bench_plan(opt.scorers, opt.sets, opt.config, opt.max_items)
     more = tuple(labelled_variant(text) for text in opt.also)
-    plan = replace(plan, variants=(*plan.variants, *more))
+    plan = plan.model_copy(update={'variants': (*plan.variants, *more)})
     if opt.write and (opt.sets or opt.max_items):
         raise UserError('--write: the page is of all sets, without --sets, --max-items')
     make(opt, plan)
@@ -110,14 +110,13 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     spoilt = spoilt_replies(folder, opt.replies)
     plan = plan.with_trivial_scorers()
     # a slow scorer is checked on as many replies as the others
-    whole = replace(
-        plan, variants=tuple(replace(v, max_items=None) for v in plan.variants)
+    whole = plan.model_copy(
+        update={'variants': [replace(v, max_items=None) for v in plan.variants]}
     )
     results = score_sets(whole, {SPOILT: spoilt}, out)
     # what was learned from these sets has its agreement from a file
-    plan = replace(
-        plan, variants=tuple(v for v in plan.variants if not is_learned(v.section))
-    )
+    others = [v for v in plan.variants if not is_learned(v.section)]
+    plan = plan.model_copy(update={'variants': others})
     bench, *_ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
     bench = _without_turns_of_games(bench)
     (out / BENCH_PAGE).write_text(

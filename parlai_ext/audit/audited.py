@@ -253,8 +253,10 @@ def settling_text(audited: Audited, needed: DialoguesNeeded, played: int) -> str
 
 def chosen_dimension(names: Collection[str], asked: str | None = None) -> str:
     """
-    Return the dimension that is asked for, else the overall one, else the first.
+    Return the dimension that is asked for, in whatever case, else the overall one, else
+    the first.
 
+    :param names: one at least.
     :raises UserError: when there is none of the name that is asked for.
     """
     wanted = (asked or 'overall').casefold()

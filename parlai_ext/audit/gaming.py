@@ -51,9 +51,9 @@ from parlai_ext.ranking.intervals import Estimate, Floats, Sampling, system_mean
 from parlai_ext.ranking.standings import (
     Placing,
     dialogues_needed,
-    difference,
     lift,
     place_newcomer,
+    score_gap,
 )
 from parlai_ext.results.tables import read_tables
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
@@ -360,7 +360,7 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
         cloned = player.play(folder, [clone], player.partners)
         values = np.concatenate([cloned, own[[place]]])
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
-        gap = difference(values, sampling)
+        gap = score_gap(values, sampling)
         name, n_openers = audited.systems[place], player.num_openers
         [text] = terminal_lines('clone', name=name, gap=gap, n_openers=n_openers)
         result.report(text, outcome_of_equality(audited, gap))

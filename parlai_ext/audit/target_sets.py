@@ -37,7 +37,7 @@ from parlai_ext.ranking.intervals import (
     json_number,
     round_off_noise,
 )
-from parlai_ext.ranking.standings import Standing, difference, rank_dimension
+from parlai_ext.ranking.standings import Standing, rank_dimension, score_gap
 from parlai_ext.view import shown_table
 from parlai_ext.view.page import terminal_lines
 
@@ -508,7 +508,7 @@ def _is_sure(audited: Audited, turn: Turn) -> bool:
     """
     values, met = audited.values[[turn.better, turn.worse]], audited.own_place
     fair, unfair = (
-        difference(values[:, np.isin(met, (NO_SYSTEM, *members))], audited.sampling)
+        score_gap(values[:, np.isin(met, (NO_SYSTEM, *members))], audited.sampling)
         for members in (turn.fair_set, turn.unfair_set)
     )
     return (fair.low or 0) > 0 and (unfair.high or 0) < 0

@@ -104,8 +104,9 @@ def rescored(
     scorer: Scorer, dialogue: Dialogue, scored: ScoredDialogue, variant: str
 ) -> ScoredDialogue:
     """
-    Return the scores of one of a scorer's variants, from the stored evidence. Those of
-    systems of which nothing is judged, which have no place, are kept.
+    Return the scores of one of a scorer's variants, from the stored evidence; so the
+    scorer judges turns. The scores without a place, of systems of which nothing is
+    judged, are kept as they are.
     """
     scores = [
         scorer.score_of_evidence(ItemScore({}, evidence=evidence), variant)
@@ -162,7 +163,7 @@ def agreement(
     check_judgements(scores, ranked, source)
     rows = [*_level_rows(scores, ranked, Sampling(bootstraps, SEED))]
     rows.sort(key=attrgetter('level'))  # stable: dialogue first
-    return AgreementWithPeople(rows, list(notes(scores, human)))
+    return AgreementWithPeople(rows, list(agreement_notes(scores, human)))
 
 
 def _level_rows(
@@ -280,7 +281,9 @@ def check_dimensions(
             require_known(name, dimensions, f'{source}: column dimension: no {name!r}')
 
 
-def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
+def agreement_notes(
+    scores: MeanScores, human: Sequence[HumanJudgement]
+) -> Iterator[str]:
     """
     Yield sentences about what was cut or left out.
     """

@@ -190,25 +190,18 @@ def compare_bench(
         quality,
         differences,
         list(scorers.places(differences)),
-        annotator_ceilings(points),
+        {
+            (one.set_name, name): annotator_ceiling(numbers)
+            for one in points
+            for name, numbers in one.annotators.items()
+            if any(len(given) > 1 for given in numbers)  # they are kept one by one
+        },
         scorers.redundancy(
             compared_places(points, OVERALL if quality == EACH else quality)
         ),
         scorers.labels,
         scorers.best(overall),
     )
-
-
-def annotator_ceilings(points: Iterable[SetPoints]) -> dict[Place, Ceiling]:
-    """
-    Return how well annotators agree, where they are kept one by one.
-    """
-    return {
-        (one.set_name, name): annotator_ceiling(numbers)
-        for one in points
-        for name, numbers in one.annotators.items()
-        if any(len(given) > 1 for given in numbers)
-    }
 
 
 def compared_places(points: Sequence[SetPoints], quality: str) -> Compared:

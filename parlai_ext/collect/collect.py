@@ -13,8 +13,7 @@ from functools import cache, partial
 
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
-from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.plan import named_systems, prepare
+from parlai_ext.collect.plan import RequestedProtocol, named_systems, prepare
 from parlai_ext.core import System, content_id, frozen
 from parlai_ext.engines import EngineOptions, Machine, open_engine, use_data_folder
 from parlai_ext.engines.engine import (
@@ -138,13 +137,13 @@ class CollectedRun:
 
 @contextmanager
 def collected_run(
-    options: PlanOptions, machine: Machine, where: EngineOptions
+    requested: RequestedProtocol, machine: Machine, where: EngineOptions
 ) -> Iterator[CollectedRun]:
     """
-    Collect what the run of these options lacks. Inside, the run is locked and the
+    Collect what the requested run lacks. Inside, the run is locked and the
     engine open.
     """
-    run, plan = prepare(options, machine)
+    run, plan = prepare(requested, machine)
     spent: dict[str, Spending] = {}
     with run.lock(), open_engine(where, run.root, machine) as engine:
         if run.manifest.scheme.is_played:

@@ -135,8 +135,7 @@ def write_run(
     :raises UserError: when something else is there, or another import is at work.
     """
     pairings, dialogues = group_by_pairing(imports.dialogues)
-    manifest = import_manifest(imports, protocol, pairings, dialogues, options)
-    new = manifest.changed()  # as it will be read
+    new = import_manifest(imports, protocol, pairings, dialogues, options)
     if (root / manifests.NAME).exists():
         old = manifests.load(root)
         if old.imported is None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from parlai_ext.core import (
     JsonObject,
@@ -22,9 +20,6 @@ from parlai_ext.core import (
     options_of,
 )
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
-
-if TYPE_CHECKING:
-    from parlai_ext.files.protocol_file import ProtocolFile
 
 # keys of the protocol that the command line may replace
 OVERRIDES = (
@@ -89,16 +84,6 @@ class PlanOptions:
         """
         given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
         return replace(options_from_opt(cls, opt), overrides=given)
-
-    @cached_property
-    def protocol_file(self) -> ProtocolFile:
-        """
-        The protocol of ``--config``, read once.
-        """
-        from parlai_ext.scoring.registry import load_protocol_file
-
-        assert self.config
-        return load_protocol_file(self.config, self.overrides)
 
     @property
     def options_needing_config(self) -> JsonObject:

@@ -25,13 +25,13 @@ from parlai_ext.isolation.policy import (
     note_parts,
     trusted_hashes,
 )
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import (
     Manifest,
     Plan,
     RunFolder,
     SystemRecord,
     merge_manifests,
-    protocol_of,
     read_manifest,
     system_part,
 )
@@ -54,6 +54,7 @@ class RequestedProtocol:
         made; else the run folder alone names it.
     """
 
+    options: PlanOptions
     protocol: Protocol
     run: RunFolder | None
     asked: set[str]
@@ -91,23 +92,31 @@ class RequestedProtocol:
         """
         refuse_missing(self.needed_systems)
 
+    def over(self, n_openers: int, run: RunFolder | None) -> 'RequestedProtocol':
+        """
+        Return the same over so many openers, with the run as it is now.
+        """
+        overrides = {**self.options.overrides, 'num_dialogues': n_openers}
+        options = replace(self.options, overrides=overrides)
+        protocol = replace(self.protocol, num_dialogues=n_openers)
+        return replace(self, options=options, protocol=protocol, run=run)
 
-def make_plan(options: PlanOptions, machine: Machine) -> Plan:
+
+def make_plan(requested: RequestedProtocol, machine: Machine) -> Plan:
     """
-    Return the plan that these options ask for, without touching the run folder; models
-    that are not here are downloaded.
+    Return the plan that is asked for, without touching the run folder; models that are
+    not here are downloaded.
 
     :raises UserError: for a mistake in the options or in the files that they name.
     """
-    requested = requested_protocol(options)
-    old = requested.old
+    options, old = requested.options, requested.old
     earlier = _unchanged_targets(requested)
     resolved = resolve_protocol(requested.protocol, earlier, options.skip_missing)
     protocol = resolved.protocol
     openers: Sequence[Opener] = (
         old.openers
         if old and not options.config
-        else _draw_openers(protocol, requested.openers_file, machine)
+        else _draw_openers(protocol, requested.openers_file)
     )
     pairs = pairings(protocol.roster, protocol.pairing, resolved.identities)
     grown_from: tuple[int, ...] = ()
@@ -136,35 +145,33 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         stop=old.stop if old else None,
     )
     # with the systems that the user named, which a manifest does not tell
-    plan = Plan.from_manifest(manifest)
-    return replace(plan, protocol=protocol, left_out=left_out)
+    return replace(Plan.from_manifest(manifest, protocol), left_out=left_out)
 
 
-def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
+def prepare(requested: RequestedProtocol, machine: Machine) -> tuple[RunFolder, Plan]:
     """
     Make the plan and open its run folder: a new one, the same one, or an extended one.
     """
-    if not options.run_dir:
+    run, run_dir = requested.run, requested.options.run_dir
+    if not run_dir:
         raise UserError('--run-dir is needed: the folder that the run goes to')
-    requested = requested_protocol(options)
-    run = requested.run
     if run and not run.manifest.scheme.is_played:  # all of its dialogues are there
         return run, run.plan
-    plan = make_plan(options, machine)
+    plan = make_plan(requested, machine)
+    run = RunFolder.open(run_dir, plan.manifest)
     by_user = requested.scorer_is_named
-    run = RunFolder.open(options.run_dir, plan.manifest)
     note_parts(run.manifest, [*named_systems(plan), *([SCORER] if by_user else [])])
     return run, plan
 
 
-def plan_to_try(options: PlanOptions, machine: Machine) -> Plan:
+def plan_to_try(requested: RequestedProtocol, machine: Machine) -> Plan:
     """
-    Return the plan of these options as the run would accept it, and write nothing.
+    Return the plan that is asked for as the run would accept it, and write nothing.
 
     :raises UserError: when the run folder holds a run with other settings.
     """
-    plan = make_plan(options, machine)
-    if run := RunFolder.existing_or_none(options.run_dir):
+    plan = make_plan(requested, machine)
+    if run := requested.run:
         merge_manifests(run.manifest, plan.manifest, run.root)
     return plan
 
@@ -196,18 +203,19 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     if run and (options.config or options.add_target):
         refuse_collecting(run)
     old = run.manifest if run else None
-    known = protocol_of(old) if old else None
     added = [parse_target(spec) for spec in options.add_target]
     infos = {system.name: about for system, about in added}
     now: tuple[System, ...] = ()
     openers_file = None
-    protocol = base_protocol(options, known)
     if options.config:
-        file = options.protocol_file
+        file = load_protocol_file(options.config, options.overrides)
+        protocol = file.protocol
         openers_file = options.openers_file or file.openers_file
         infos = {**file.info, **infos}
         now = protocol.roster.targets
-    before = known.roster.targets if known else ()
+    else:
+        protocol = known_protocol(options, run)
+    before = run.plan.roster.targets if run else ()
     more = [system for system, _ in added]
     roster = replace(protocol.roster, targets=_merge_targets(before, now, more))
     protocol = replace(protocol, roster=roster)
@@ -219,20 +227,24 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
         families = old.families | families
     scorer_is_named = bool(options.config or (old and is_own_scorer(old)))
     return RequestedProtocol(
-        protocol, run, asked, guessed, families, openers_file, scorer_is_named
+        options,
+        protocol,
+        run,
+        asked,
+        guessed,
+        families,
+        openers_file,
+        scorer_is_named,
     )
 
 
-def base_protocol(options: PlanOptions, known: Protocol | None) -> Protocol:
+def known_protocol(options: PlanOptions, run: RunFolder | None) -> Protocol:
     """
-    Return the protocol that is named, else that of the run, before targets are added.
+    Return the protocol of the run, where none is named.
 
-    :param known: the protocol of the run, if there is one.
-    :raises UserError: when there is neither, or for an option that needs the first.
+    :raises UserError: when there is no run, or for an option that needs ``--config``.
     """
-    if options.config:
-        return options.protocol_file.protocol
-    if known is None:
+    if run is None:
         none = f'; there is no run in {options.run_dir}' if options.run_dir else ''
         raise UserError(
             '--config is needed: a protocol name (demo, …) or a YAML file; '
@@ -241,7 +253,7 @@ def base_protocol(options: PlanOptions, known: Protocol | None) -> Protocol:
     for name in options.options_needing_config:
         flag = '--' + name.replace('_', '-')
         raise UserError(f'{flag} needs --config; without it a run goes on as it is')
-    return known
+    return run.plan.protocol
 
 
 def _unchanged_targets(requested: RequestedProtocol) -> dict[str, SystemRecord]:
@@ -318,17 +330,14 @@ def _asked(options: PlanOptions, old: Manifest | None) -> JsonObject:
     """
     Return the options that this run came about by, its added targets among them.
     """
-    before = dict(old.asked) if old else {}
-    added = [*before.pop('add_target', []), *options.add_target]
-    asked = before
+    asked = dict(old.asked) if old else {}
+    added = [*asked.pop('add_target', []), *options.add_target]
     if options.config:
         asked = {'config': options.config, **options.options_needing_config}
     return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
 
 
-def _draw_openers(
-    protocol: Protocol, openers_file: str | None, machine: Machine
-) -> list[Opener]:
+def _draw_openers(protocol: Protocol, openers_file: str | None) -> list[Opener]:
     """
     Draw the run's openers, the same for every pairing.
     """
@@ -416,7 +425,7 @@ def _filled(values: Mapping[str, object]) -> dict[str, object]:
 
 def signed_manifest(data: Mapping[str, object]) -> Manifest:
     """
-    Return the manifest of a run that is made here and now.
+    Return the manifest of a run that is made here and now, as it will be read.
 
     :param data: what it holds, but for the versions and the signature.
     """

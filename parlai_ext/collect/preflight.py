@@ -71,7 +71,7 @@ FEWEST_COPIES = 2
 QUOTED_WORDS = 4
 
 
-class Script(Agent):
+class ScriptedPartner(Agent):
     """
     An agent that says prepared lines, whatever it hears, one after the other in all its
     dialogues.
@@ -82,7 +82,7 @@ class Script(Agent):
         self.id = SCRIPT
         self.lines = itertools.cycle(LINES)
 
-    def clone(self) -> 'Script':
+    def clone(self) -> 'ScriptedPartner':
         """
         Return the agent, which knows of no dialogue.
         """
@@ -167,7 +167,7 @@ def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
     before = tokens_written(loaded[name])
     dialogues = player.play_rows(
         [BatchRow(pair, opener) for opener in openers],
-        {name: loaded[name], SCRIPT: Player(SCRIPT, Script())},
+        {name: loaded[name], SCRIPT: Player(SCRIPT, ScriptedPartner())},
         min(plan.protocol.num_turns, given + GENERATED),
         content_id('preflight', plan.protocol.seed, name),
     )

@@ -15,13 +15,12 @@ from parlai_ext.collect.forecast import (
     refuse_other_settings,
     save_forecast,
 )
-from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
+from parlai_ext.collect.options import StopOptions, TrialOptions
 from parlai_ext.collect.plan import (
     RequestedProtocol,
     plan_to_try,
     refuse_collecting,
     refuse_missing_openers,
-    requested_protocol,
 )
 from parlai_ext.collect.resolved import missing_error, missing_reasons, without_systems
 from parlai_ext.core import UserError, frozen, require_known
@@ -56,22 +55,21 @@ class DryRun:
     missing_models: Mapping[str, str]
     pilot: Forecast | None = None
 
-    def refuse_missing(self, asked: RequestedProtocol, skip_missing: bool) -> None:
+    def refuse_missing(self, asked: RequestedProtocol) -> None:
         """
         Refuse what the run would refuse for want of a system or of a scorer's model.
 
-        :param skip_missing: do without systems, as long as some are left.
         :raises UserError: names the first, and why it cannot be had.
         """
         for name, why in self.missing_models.items():
             judge = asked.protocol.scorer['name']
             raise UserError(f'scorer {judge}: its {name}: {why}')
-        if self.missing and not skip_missing:
+        if self.missing and not asked.options.skip_missing:
             raise missing_error(self.missing)
         without_systems(asked.protocol, self.missing)
 
 
-def require_stop_options(stop: StopOptions, options: PlanOptions) -> None:
+def require_stop_options(stop: StopOptions, asked: RequestedProtocol) -> None:
     """
     Refuse what ``--stop`` cannot work with, and its options without it.
 
@@ -82,7 +80,7 @@ def require_stop_options(stop: StopOptions, options: PlanOptions) -> None:
         if stop.margin is not None or stop.stop_dimension is not None:
             raise UserError('--margin and --stop-dimension need --stop when-ranked')
         return
-    if not options.config:
+    if not asked.options.config:
         raise UserError(
             '--stop needs --config: further openers are drawn as the protocol says'
         )
@@ -91,7 +89,7 @@ def require_stop_options(stop: StopOptions, options: PlanOptions) -> None:
             '--stop needs --margin M: the difference of mean scores up to which two '
             'systems count as tied'
         )
-    protocol = requested_protocol(options).protocol
+    protocol = asked.protocol
     if len(protocol.roster.targets) < 2:
         raise UserError('--stop needs two targets at least, which it tells apart')
     if ranking_options(protocol.ranking).is_tournament:
@@ -104,7 +102,7 @@ def require_stop_options(stop: StopOptions, options: PlanOptions) -> None:
 
 
 def try_before_run(
-    trials: TrialOptions, options: PlanOptions, machine: Machine, *, judge: bool
+    trials: TrialOptions, asked: RequestedProtocol, machine: Machine, *, judge: bool
 ) -> DryRun | Forecast | None:
     """
     Do what the options ask for before a run, and print the result; return it when the
@@ -113,8 +111,7 @@ def try_before_run(
     :param judge: the command scores too; a scorer that could not be built stops it.
     :raises UserError: when a system is not fit to talk, or the scorer not to judge.
     """
-    asked, scorer = requested_protocol(options), None
-    run = asked.run
+    options, run, scorer = asked.options, asked.run, None
     if run and (trials.preflight or trials.dry_run or trials.pilot):
         refuse_collecting(run)
     if judge:
@@ -124,29 +121,26 @@ def try_before_run(
         if options.run_dir and not trials.dry_run:
             scorer.check()
     if trials.preflight:
-        try_systems(options, machine, asked, scorer)
+        try_systems(asked, machine, scorer)
     result: DryRun | Forecast | None = None
     if trials.dry_run:
-        result = dry_run(asked, options.run_dir, scorer)
+        result = dry_run(asked, scorer)
         print_report('dry_run', dry=result)
-        result.refuse_missing(asked, options.skip_missing)
+        result.refuse_missing(asked)
     if trials.pilot:
         from parlai_ext.collect.preflight import pilot
 
-        plan = plan_to_try(options, machine)
+        plan = plan_to_try(asked, machine)
         with run.lock() if run else nullcontext():
             result = pilot(plan, machine, run, scorer)
             if options.run_dir:
                 save_forecast(options.run_dir, result)
-        print('\n'.join(result.lines()))
+        print(*result.lines(), sep='\n')
     return result
 
 
 def try_systems(
-    options: PlanOptions,
-    machine: Machine,
-    asked: RequestedProtocol,
-    scorer: ChosenScorer | None,
+    asked: RequestedProtocol, machine: Machine, scorer: ChosenScorer | None
 ) -> None:
     """
     Let every system talk a little, and load the scorer; end the command where one of
@@ -154,18 +148,16 @@ def try_systems(
     """
     from parlai_ext.collect.preflight import preflight, stop_unless_fit
 
-    checks = preflight(plan_to_try(options, machine), machine, asked.run)
+    checks = preflight(plan_to_try(asked, machine), machine, asked.run)
     print_report('preflight', checks=checks)
-    stop_unless_fit(checks, skip_missing=options.skip_missing)
+    stop_unless_fit(checks, skip_missing=asked.options.skip_missing)
     if scorer is not None:
         # a model that is no judge is known when it is loaded, and not before
         scorer.build(machine)
         print('preflight  the scorer can be had')
 
 
-def dry_run(
-    asked: RequestedProtocol, run_dir: str | None, scorer: ChosenScorer | None
-) -> DryRun:
+def dry_run(asked: RequestedProtocol, scorer: ChosenScorer | None) -> DryRun:
     """
     Return what the run has to do, without loading a model or a task's data.
 
@@ -174,7 +166,7 @@ def dry_run(
     """
     from parlai_ext.systems.identity import DOWNLOAD, resolve
 
-    protocol, run = asked.protocol, asked.run
+    protocol, run, run_dir = asked.protocol, asked.run, asked.options.run_dir
     if run is not None:
         refuse_other_settings(run, protocol)
     refuse_missing_openers(asked)

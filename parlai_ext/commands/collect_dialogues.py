@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from parlai_ext.collect.options import PlanOptions, TrialOptions
-from parlai_ext.collect.plan import requested_protocol
+from parlai_ext.collect.plan import RequestedProtocol, requested_protocol
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import PLAN
 from parlai_ext.core import UserError
@@ -23,11 +23,11 @@ class PlanCommand(ModelCommand):
     usage = '--config NAME|FILE --run-dir FOLDER [option …]'
 
     @cached_property
-    def plan_options(self) -> PlanOptions:
+    def requested(self) -> RequestedProtocol:
         """
-        What is played, as the flags say; its protocol is read once.
+        What is played, as the flags say; the protocol and the manifest are read once.
         """
-        return PlanOptions.from_options(self.opt)
+        return requested_protocol(PlanOptions.from_options(self.opt))
 
     @cached_property
     def trials(self) -> TrialOptions:
@@ -37,8 +37,7 @@ class PlanCommand(ModelCommand):
         return self.options(TrialOptions)
 
     def scorer_values(self) -> list[str]:
-        section = requested_protocol(self.plan_options).protocol.scorer
-        return list(map(str, section.values()))
+        return list(map(str, self.requested.protocol.scorer.values()))
 
     def check_early(self) -> None:
         """
@@ -47,7 +46,7 @@ class PlanCommand(ModelCommand):
         from parlai_ext.systems.task_data import require_openers
 
         super().check_early()
-        asked, run_dir = requested_protocol(self.plan_options), self.opt['run_dir']
+        asked, run_dir = self.requested, self.opt['run_dir']
         if run_dir:
             places = (Path(run_dir), *Path(run_dir).parents)
             place = next(path for path in places if path.exists())
@@ -81,11 +80,11 @@ class CollectDialogues(PlanCommand):
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.trials import try_before_run
 
-        options, machine = self.plan_options, self.machine
-        result = try_before_run(self.trials, options, machine, judge=False)
+        asked, machine = self.requested, self.machine
+        result = try_before_run(self.trials, asked, machine, judge=False)
         if result is not None:
             return result
-        with collected_run(options, machine, self.options(EngineOptions)) as collected:
+        with collected_run(asked, machine, self.options(EngineOptions)) as collected:
             run, report = collected.run, collected.report
         print_lines(f'left out: {line}' for line in collected.left_out)
         if report.problems and not report.n_played:

@@ -38,9 +38,12 @@ from parlai_ext.core import (
     UserError,
     add_declared,
     flag_values,
+    frozen,
     given_options,
     hide_printed,
     nearest,
+    option,
+    options_from_opt,
     options_of,
     plain_value,
     printable,
@@ -165,7 +168,8 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """
-        Print what is wrong and leave.
+        Print what is wrong, with the flag nearest to the first unknown word, and leave
+        with status 2.
         """
         hint, unknown = '', message.removeprefix('unrecognized arguments: ')
         if unknown != message:
@@ -174,6 +178,22 @@ class OneLineParser(argparse.ArgumentParser):
             for near in get_close_matches(word, flags, 1, NEAR):
                 hint = f'; did you mean {flags[near]}?'
         fail(f'{self.prog}: {message}{hint} (all options: {self.prog} --help)', 2)
+
+
+@frozen
+class PrintedOptions:
+    """
+    What every command prints.
+    """
+
+    title = 'what is printed'
+    json: bool = option(
+        False,
+        help='the result as one JSON document on standard output, all else on '
+        'standard error',
+        nargs=0,
+    )
+    quiet: bool = option(False, help='nothing but errors and the document', nargs=0)
 
 
 class Command:
@@ -208,7 +228,8 @@ class Command:
 
     def check_early(self) -> None:
         """
-        Refuse what can be refused before anything heavy is imported.
+        Refuse what can be refused before anything heavy is imported. Of parts of
+        classes (`Flags`), what is missing is found later.
 
         :raises UserError: for the first mistake.
         """
@@ -321,7 +342,7 @@ class Command:
             description=COMMANDS[name] if name else None,
             allow_abbrev=False,
         )
-        declares = (*(['--run-dir'] if cls.of_run else []), *cls.declares)
+        declares = ('--run-dir', *cls.declares) if cls.of_run else cls.declares
         if declares:  # the doctor, which has none, starts where half of us is missing
             from parlai_ext.commands.options import SHARED
 
@@ -332,16 +353,7 @@ class Command:
                     for one in declares
                 ),
             )
-        group = parser.add_argument_group('what is printed')
-        group.add_argument(
-            '--json',
-            action='store_true',
-            help='the result as one JSON document on standard output, all else on '
-            'standard error',
-        )
-        group.add_argument(
-            '--quiet', action='store_true', help='nothing but errors and the document'
-        )
+        Flags(PrintedOptions).add_to(parser)
         return parser
 
     @classmethod
@@ -359,26 +371,26 @@ class Command:
         for name in kwargs:
             require_known(name, defaults, f'unknown option {name!r} of {cls.__name__}')
         given = {name: plain_value(value) for name, value in kwargs.items()}
-        return cls({**defaults, **given}).start()
+        return cls(defaults | given).start()
 
     @classmethod
     def execute(cls, opt: JsonObject) -> Any:
         """
         Run for the command line: a user's mistake is one line and exit code 1.
         """
-        quiet, as_json = opt.get('quiet'), opt.get('json')
+        printed = options_from_opt(PrintedOptions, opt)
         with one_line_errors(opt.get('run_dir') or opt.get('out')):
-            with contextlib.ExitStack() as printed:
-                if quiet:
+            with contextlib.ExitStack() as streams:
+                if printed.quiet:
                     from parlai_ext.view.progress import hide_bars
 
                     hide_bars()
-                    silence = printed.enter_context(open(os.devnull, 'w'))
-                    printed.enter_context(contextlib.redirect_stdout(silence))
-                elif as_json:
-                    printed.enter_context(contextlib.redirect_stdout(sys.stderr))
+                    silence = streams.enter_context(open(os.devnull, 'w'))
+                    streams.enter_context(contextlib.redirect_stdout(silence))
+                elif printed.json:
+                    streams.enter_context(contextlib.redirect_stdout(sys.stderr))
                 result = cls(opt).start()
-            if as_json:
+            if printed.json:
                 print(json_document(result, cls.with_texts))
             return result
 

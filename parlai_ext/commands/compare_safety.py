@@ -105,7 +105,7 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic import comparison as comparing
 
         result, problems = self._compared(given, systems, recorded)
-        print_lines(comparing.comparison_lines(result))
+        print_lines(comparing.safety_comparison_lines(result))
         examples = comparing.draw_examples(result, given.examples)
         texts = comparing.comparison_files(result, examples)
         folder = Path(given.out)
@@ -148,11 +148,12 @@ class CompareSafety(ModelCommand):
             seed=given.seed,
             skip_missing=given.skip_missing,
         )
+        answers += recorded
+        if all(answer.text is None for answer in answers):
+            why = [*problems, *(answer.reason for answer in answers)][0]
+            raise UserError(f'no system gave an answer: {why}')
         measured, notes = comparing.measured_answers(
-            require_answers([*answers, *recorded], problems),
-            prompts,
-            measures,
-            Path(given.out, 'scores'),
+            answers, prompts, measures, Path(given.out, 'scores')
         )
         notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
         result = comparing.compare_answers(
@@ -194,17 +195,3 @@ class CompareSafety(ModelCommand):
         chosen = choose_pairs(data, given.fold)
         prompts = comparing.prompts_of_pairs(chosen.pairs, data.context)
         return prompts[: given.max_prompts]
-
-
-def require_answers(
-    answers: list[RecordedAnswer], problems: Sequence[str]
-) -> list[RecordedAnswer]:
-    """
-    Return the answers, unless there is none.
-
-    :param problems: why systems could not be had.
-    """
-    if all(answer.text is None for answer in answers):
-        why = [*problems, *(answer.reason for answer in answers)][0]
-        raise UserError(f'no system gave an answer: {why}')
-    return answers

@@ -39,10 +39,10 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.collect.trials import require_stop_options, try_before_run
 
         self.human_judgements  # noqa: B018 - read for its errors
-        options, machine = self.plan_options, self.machine
+        asked, machine = self.requested, self.machine
         stop = self.options(StopOptions)
-        require_stop_options(stop, options)
-        tried = try_before_run(self.trials, options, machine, judge=True)
+        require_stop_options(stop, asked)
+        tried = try_before_run(self.trials, asked, machine, judge=True)
         if tried is not None:
             return tried
         from parlai_ext.audit.section import audit_doubts
@@ -57,12 +57,12 @@ class EvaluateSystems(PlanCommand):
 
         opt, rules = self.opt, flag_values(RankingOptions, self.opt)
         scored = collect_until_settled(
-            options, machine, self.options(EngineOptions), stop, rules
+            asked, machine, self.options(EngineOptions), stop, rules
         )
         run = scored.run
         with run.lock():
-            check_run(run, scored.scorer, sample=opt['check_sample'])
             scores = read_run_scores(run, scored.signature, rules)
+            check_run(run, scored.scorer, sample=opt['check_sample'])
             ranking = rank_scores(scores, self.human_judgements)
             write_ranking(run, ranking)
             page = write_report(run, ranking, tables=scores.tables)

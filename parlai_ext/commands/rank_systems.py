@@ -62,7 +62,7 @@ class RankSystems(Command):
             from parlai_ext.stopping.planning import plan_lines
 
             rule = run.scores(signature).about().ranking
-            options = rule | flag_values(RankingOptions, opt)
+            options = {**rule, **flag_values(RankingOptions, opt)}
             scores = read_run_scores(run, signature, options)
             plan = ['', *plan_lines(scores, difference)] if opt['plan'] else []
             ranking = rank_scores(scores, human)

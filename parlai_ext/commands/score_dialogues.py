@@ -8,7 +8,7 @@ from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import frozen, option
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.isolation.policy import is_own_scorer
-from parlai_ext.judge_check.section import check_lines
+from parlai_ext.report.judge import check_lines
 from parlai_ext.scoring.score_run import choose_scorer, score_run, spending_lines
 from parlai_ext.view.page import print_report
 

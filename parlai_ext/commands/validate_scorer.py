@@ -34,9 +34,9 @@ from parlai_ext.core import (
 from parlai_ext.core.records import record_to_json
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.engines import EngineOptions, Machine
-from parlai_ext.judge_check.record import JudgeCheck, to_json
+from parlai_ext.judge_check.record import JudgeCheck, check_to_json
 from parlai_ext.judge_check.sample import JudgedDialogues
-from parlai_ext.judge_check.section import check_lines
+from parlai_ext.report.judge import check_lines
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.scoring.registry import scorer_class
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, score_run
@@ -115,7 +115,7 @@ class ValidateScorer(ModelCommand):
             'signature': signature,
         }
         if check is not None:
-            result['judge_check'] = to_json(check)
+            result['judge_check'] = check_to_json(check)
         if self.opt['run_dir']:
             run = self.existing_run
             with run.lock():
@@ -144,10 +144,10 @@ class ValidateScorer(ModelCommand):
         from parlai_ext.judge_check.check import check_run
 
         ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
-        options = PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
-        asked = requested_protocol(options)
+        given = {**self.opt, **dict.fromkeys(ours)}
+        asked = requested_protocol(PlanOptions.from_options(given))
         chosen = self.choose(asked.protocol.scorer, asked.scorer_is_named)
-        with collected_run(options, self.machine, EngineOptions()) as collected:
+        with collected_run(asked, self.machine, EngineOptions()) as collected:
             run, problems = collected.run, collected.report.problems
             print_lines(f'left out: {line}' for line in collected.left_out)
             if not run.dialogue_shards():
@@ -164,7 +164,7 @@ class ValidateScorer(ModelCommand):
         Score the utterances of the judged systems in a file of dialogues. Return the
         mean scores, the signature of the scorer and its check.
         """
-        from parlai_ext.judge_check.check import check_judge
+        from parlai_ext.judge_check.check import check_on_dialogues
 
         protocol = self.own_protocol
         chosen = self.choose(protocol.scorer if protocol else {}, True)
@@ -191,7 +191,7 @@ class ValidateScorer(ModelCommand):
                 bar.update(len(some))
         sample = self.opt['check_sample']
         said = JudgedDialogues(pairs, (), sample)
-        check = check_judge(scorer, said) if sample else None
+        check = check_on_dialogues(scorer, said) if sample else None
         return mean_scores(pairs, scorer), scorer.signature, check
 
     def choose(self, recorded: JsonObject, is_own: bool) -> ChosenScorer:

@@ -69,7 +69,7 @@ class OptionInfo:
     path: bool = False
     model: str | None = None
     group: str | None = None
-    nargs: Literal['+', '*'] | None = None
+    nargs: Literal['+', '*', 0] | None = None
     positional: bool = False
 
 
@@ -99,7 +99,8 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         the signature, not its name.
     :param group: the title under which ``--help`` shows the flag.
     :param nargs: a list whose flag takes several values, ``+``: one at least. Without
-        it, the values of a list are joined by commas, or as `read` says.
+        it, the values of a list are joined by commas, or as `read` says. 0: a switch
+        after which no BOOL may stand, but a positional argument may.
     :param positional: the value is named by its place on the command line, which may
         stay empty; a list needs `nargs`.
     """
@@ -572,7 +573,7 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
         help = f'{help} (default: {option.default})'
     told = {'default': default, 'help': help.replace('%', '%%')}
     if option.type is bool and option.read is None:
-        return {'action': Switch, **told}
+        return {'action': Switch if option.nargs is None else 'store_true', **told}
     if option.nargs or option.positional:
         told['nargs'] = option.nargs or '?'
     elif option.type is tuple:

@@ -25,8 +25,7 @@ from typing import Any, Literal, TypeVar
 from parlai_ext.core import UserError, frozen, nearest, option, require_known
 from parlai_ext.core.records import user_record
 from parlai_ext.data.corpora import PairColumns
-from parlai_ext.files import json_lines, read_csv, read_json
-from parlai_ext.files import number as cell_number
+from parlai_ext.files import json_lines, parse_number, read_csv, read_json
 from parlai_ext.view import single_spaced, split_words
 
 T = TypeVar('T')
@@ -163,7 +162,7 @@ class Condition:
         cell = pair.features.get(self.column, '')
         if cell in MISSING:
             return False
-        value, bounds = cell_number(cell), [cell_number(one) for one in self.values]
+        value, bounds = parse_number(cell), [parse_number(one) for one in self.values]
         if self.sign in ORDERS:
             [bound] = bounds
             if value is None or bound is None:
@@ -197,7 +196,7 @@ def read_condition(text: str) -> Condition:
             'expected'
         )
     column, sign, value = match.groups()
-    if sign in ORDERS and cell_number(value) is None:
+    if sign in ORDERS and parse_number(value) is None:
         raise UserError(f'--where {text}: {value!r} is no number')
     values = [value] if sign in ORDERS else value.split('|')
     return Condition(column, sign, values, text)

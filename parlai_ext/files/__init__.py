@@ -4,7 +4,12 @@ Files that a user writes, read into nouns; every mistake is told with its place.
 They are imported from here, but for protocols and measured agreement.
 """
 
-from parlai_ext.files.human_scores import COLUMNS, LARGEST, number, read_human_scores
+from parlai_ext.files.human_scores import (
+    COLUMNS,
+    LARGEST,
+    parse_number,
+    read_human_scores,
+)
 from parlai_ext.files.model_cards import (
     ModelCard,
     Wheel,

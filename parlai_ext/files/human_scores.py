@@ -30,7 +30,7 @@ def read_human_scores(path: str | Path) -> list[HumanJudgement]:
         for name in ('system', 'dimension'):
             if not row[name]:
                 raise UserError(f'{where}: column {name}: is empty')
-        value = number(row['value'])
+        value = parse_number(row['value'])
         if value is None:
             raise UserError(
                 f'{where}: column value: a number such as 3.5 is expected, and at most '
@@ -51,7 +51,7 @@ def read_human_scores(path: str | Path) -> list[HumanJudgement]:
     return judgements
 
 
-def number(cell: str) -> float | None:
+def parse_number(cell: str) -> float | None:
     """
     Return a number up to `LARGEST`; `None` for all else, 1_000 and decimal commas
     included.

@@ -7,7 +7,7 @@ pins every byte: the files of a model by SHA-256, and the places that have them.
 
 import os
 from functools import cache
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -16,18 +16,6 @@ from parlai_ext.core import UserError, nearest
 from parlai_ext.core.records import Record, WholeNumber
 from parlai_ext.files.yaml_file import read_file
 
-# what a model can be
-Kind = Literal[
-    'likelihood',
-    'chat',
-    'embedder',
-    'classifier',
-    'word_vectors',
-    'masked_lm',
-    'token_classifier',
-    'regressor',
-    'pair_encoder',
-]
 Positive = Annotated[WholeNumber, Field(ge=1)]
 Sha256 = Annotated[str, Field(pattern='^[0-9a-f]{64}$')]
 TOGETHER = (
@@ -79,7 +67,7 @@ class ModelCard(Record):
     title: str
     page: str
     licence: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[str, ...]
     good_for: str
     parameters: Positive
     files: tuple[ModelFile, ...]

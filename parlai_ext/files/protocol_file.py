@@ -69,7 +69,7 @@ class ProtocolFile:
     openers_file: str | None = None
 
 
-def load_protocol_file(
+def read_protocol_file(
     name_or_path: str,
     overrides: JsonObject | None,
     scorer_options: ScorerOptions,

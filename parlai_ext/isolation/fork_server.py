@@ -89,9 +89,9 @@ class ForkedTask:
     modules: tuple[str, ...] = ()
 
 
-class Worker:
+class ForkedWorker:
     """
-    This side of a worker; it is killed when this is dropped.
+    This side of a forked worker; it is killed when this is dropped.
 
     :ivar ended: why it has ended; '' while it has not.
     """
@@ -249,8 +249,8 @@ def _supervise(task: ForkedTask, channel: socket.socket) -> NoReturn:
 
 def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
     """
-    Do a task with its limits: answer the requests of `Worker.ask` until nobody is left
-    to ask.
+    Do a task with its limits: answer the requests of `ForkedWorker.ask` until nobody is
+    left to ask.
     """
     code = 1
     try:

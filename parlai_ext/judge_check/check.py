@@ -108,7 +108,7 @@ class Copy:
     part: JudgedPart
 
 
-def check_judge(
+def check_on_dialogues(
     scorer: Scorer,
     judged: JudgedDialogues,
     *,
@@ -425,7 +425,7 @@ def make_check(
     judged = JudgedDialogues(store.scored_dialogues(), run.openers, sample)
     source = run.manifest.protocol.openers
     score = partial(kept_scores, scorer, Watch(kept=kept))
-    check = check_judge(scorer, judged, people_source=source, score=score)
+    check = check_on_dialogues(scorer, judged, people_source=source, score=score)
     return check and replace(check, signature=store.signature)
 
 
@@ -503,7 +503,7 @@ def check_items(
     replied = () if scorer.needs else answered_contexts(items)
     judged = JudgedDialogues(scored, replied, sample)
     ask = partial(copied_item_scores, scorer, items)
-    return check_judge(scorer, judged, people_source=REFERENCES, score=ask)
+    return check_on_dialogues(scorer, judged, people_source=REFERENCES, score=ask)
 
 
 def answered_contexts(items: Items) -> list[Opener]:

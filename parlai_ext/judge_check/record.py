@@ -192,7 +192,7 @@ class JudgeCheck:
         return self.dimensions.get(dimension, self.tournament)
 
 
-def to_json(check: JudgeCheck) -> JsonObject:
+def check_to_json(check: JudgeCheck) -> JsonObject:
     """
     Return what `judge_check.json` holds.
     """
@@ -216,7 +216,7 @@ def write_check(store: ScoreStore, check: JudgeCheck | None, basis: str = '') ->
     if check is None:
         store.run.remove(path)
     else:
-        store.run.write_json(path, {'basis': basis, **to_json(check)})
+        store.run.write_json(path, {'basis': basis, **check_to_json(check)})
 
 
 def check_basis(store: ScoreStore) -> str | None:

@@ -29,6 +29,7 @@ from parlai_ext.core import (
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import Machine
 from parlai_ext.models import encoders
+from parlai_ext.models.handle import Models
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.catalogue.conversions import CONFIG, MODEL_TYPE, WEIGHTS, WORDS
@@ -185,16 +186,6 @@ class ParlaiClassifier:
         return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
 
-ENCODERS: Mapping[str, type[encoders.TextModel]] = {
-    'embedder': encoders.MeanPooling,
-    'classifier': encoders.SequenceClassifier,
-    'masked_lm': encoders.MaskedLanguageModel,
-    'token_classifier': encoders.WordClassifier,
-    'regressor': encoders.SequenceRegressor,
-    'pair_encoder': encoders.FirstTokenEncoder,
-}
-
-
 def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
     """
     Return an encoder, or a classifier of another kind.
@@ -209,4 +200,5 @@ def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
         found = hub.read_config(folder).get('model_type')
         if (kind, found) == ('classifier', MODEL_TYPE):
             return WordBiLSTM(folder, device)
-        return ENCODERS[kind](folder, device, machine.tokens)
+        model = vars(encoders)[vars(Models)[kind].model]
+        return model(folder, device, machine.tokens)

@@ -99,12 +99,14 @@ class Kind(Generic[T]):
     """
     A kind of model: an attribute of `Models` that gives a model of its kind by name.
 
+    :param model: the class of `encoders` that reads the weights, for its loader.
     :param loader: ``module:function`` (or a class) of this folder, imported with the
         first model: called with kind, name, the system that the name means, and the
         machine.
     """
 
-    def __init__(self, loader: str = 'encoder_kinds:load_encoder'):
+    def __init__(self, model: str = '', loader: str = 'encoder_kinds:load_encoder'):
+        self.model = model
         module, _, function = loader.partition(':')
         self.loader = f'parlai_ext.models.{module}', function
 
@@ -122,15 +124,15 @@ class Models:
     of it gives, and how it is loaded.
     """
 
-    likelihood: Kind[LanguageModel] = Kind('handle:load_judge')
-    embedder: Kind[MeanPooling] = Kind()
-    classifier: Kind[SequenceClassifier] = Kind()
-    masked_lm: Kind[MaskedLanguageModel] = Kind()
-    token_classifier: Kind[WordClassifier] = Kind()
-    regressor: Kind[SequenceRegressor] = Kind()
-    pair_encoder: Kind[FirstTokenEncoder] = Kind()
-    chat: Kind[AgentChat] = Kind('chat:AgentChat')
-    word_vectors: Kind[WordVectorTable] = Kind('word_vectors:load_vectors')
+    likelihood: Kind[LanguageModel] = Kind(loader='handle:load_judge')
+    embedder: Kind[MeanPooling] = Kind('MeanPooling')
+    classifier: Kind[SequenceClassifier] = Kind('SequenceClassifier')
+    masked_lm: Kind[MaskedLanguageModel] = Kind('MaskedLanguageModel')
+    token_classifier: Kind[WordClassifier] = Kind('WordClassifier')
+    regressor: Kind[SequenceRegressor] = Kind('SequenceRegressor')
+    pair_encoder: Kind[FirstTokenEncoder] = Kind('FirstTokenEncoder')
+    chat: Kind[AgentChat] = Kind(loader='chat:AgentChat')
+    word_vectors: Kind[WordVectorTable] = Kind(loader='word_vectors:load_vectors')
 
     def model(self, kind: str, name: str) -> Any:
         """

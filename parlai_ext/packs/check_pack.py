@@ -14,7 +14,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -154,7 +154,7 @@ class DialoguePlace:
         """
         Return the dialogue of the pack.
         """
-        return pack.read_dialogues(self.shard)[self.number]
+        return pack.run.read_dialogues(self.shard)[self.number]
 
 
 def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlace]:
@@ -330,7 +330,6 @@ class Regeneration:
         if pack.index.withheld_text:
             places = [p for p in places if p.dialogue(pack).id in again.texts]
         problems = []
-        read_scores = cache(pack.run.scores(signature).read)
         for place in spread_over_targets(places, options.draw):
             if again.n_scored >= options.sample:
                 break
@@ -339,7 +338,7 @@ class Regeneration:
             (scored,) = score_dialogues(
                 [dialogue], scorer, manifest.first_only, given_judged, manifest.people
             )
-            stored = read_scores(place.shard)[place.number]
+            stored = pack.run.scores(signature).read(place.shard)[place.number]
             says, gives = _by_place(stored), _by_place(scored)
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '

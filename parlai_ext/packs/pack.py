@@ -13,18 +13,16 @@ import io
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import Dialogue, UserError, frozen, option, parse_own_json
+from parlai_ext.core import UserError, frozen, option, parse_own_json
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, dumps
 from parlai_ext.store import manifest as manifests
 from parlai_ext.systems.fetch.archives import unpack_zip
-from parlai_ext.worlds.schedule import ShardKey
 
 INDEX = 'pack.json'
 FORMAT = 'parlai_ext pack'
@@ -41,8 +39,14 @@ MEMBER = re.compile(
 )
 # what the code for own files raises on a stranger's
 UNREADABLE = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError),
-    *(RecursionError, TypeError, ValueError),
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
 # what the code for run folders says would mend a damaged file
 ADVICE = re.compile(
@@ -142,13 +146,6 @@ class Pack:
         The manifest of its run.
         """
         return self.run.manifest
-
-    @cached_property
-    def read_dialogues(self) -> Callable[[ShardKey], list[Dialogue]]:
-        """
-        Returns the dialogues of a shard, whose file is read once.
-        """
-        return cache(self.run.read_dialogues)
 
 
 def describe_member(data: bytes) -> Member:

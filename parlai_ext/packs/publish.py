@@ -37,8 +37,8 @@ from parlai_ext.packs.pack import (
 from parlai_ext.results import ranking as rankings
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import choose_scores
-from parlai_ext.stopping import looks as stopping
 from parlai_ext.store import (
+    STOPPING_FILE,
     Manifest,
     RunFolder,
     as_read,
@@ -111,8 +111,8 @@ def _member_bytes(
         public = RunFolder.new(Path(folder), manifest)
         problems = without_paths(not_run.read_problems(run))
         not_run.write_problems(public, problems)
-        if (run.root / stopping.NAME).exists():
-            public.write_json(stopping.NAME, run.read_json(stopping.NAME))
+        if (run.root / STOPPING_FILE).exists():
+            public.write_json(STOPPING_FILE, run.read_json(STOPPING_FILE))
         for shard in run.dialogue_shards():
             data = dialogue_bytes(run, shard, withhold_text)
             write_file(public.dialogues_path(shard), data)

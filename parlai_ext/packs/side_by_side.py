@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import frozen
-from parlai_ext.judge_check.section import judge_section
 from parlai_ext.packs.compare import differing_settings
 from parlai_ext.packs.verify import open_right_pack
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.report.judge import judge_section
 from parlai_ext.report.view import PAGE, RankingView
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking, choose_scores, read_ranking

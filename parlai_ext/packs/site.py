@@ -14,11 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from parlai_ext.core import UserError, content_id, frozen, scorer_name
-from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Again, Verification
 from parlai_ext.packs.compare import join_packs, pack_differences
 from parlai_ext.packs.pack import Pack, open_pack, packs_in
-from parlai_ext.report import summary
+from parlai_ext.report import judge, summary
 from parlai_ext.report.table import leaderboards
 from parlai_ext.store import make_folder, write_file, write_text
 from parlai_ext.view.page import render_page

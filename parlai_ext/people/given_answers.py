@@ -29,7 +29,13 @@ from parlai_ext.core.records import user_record
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
-from parlai_ext.files import json_lines, number, read_csv, read_human_scores, read_json
+from parlai_ext.files import (
+    json_lines,
+    parse_number,
+    read_csv,
+    read_human_scores,
+    read_json,
+)
 from parlai_ext.people.judgements import TIE, Comparison, Judgements, judged_units
 from parlai_ext.people.ranking import FEATURES, HUMAN
 from parlai_ext.people.rating_set import (
@@ -652,7 +658,7 @@ def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, f
         )
     values = {}
     for name, part in zip(names, parts, strict=True):
-        if (value := number(part)) is None:
+        if (value := parse_number(part)) is None:
             raise UserError(f'{where}.final_rating: {rating!r}: numbers are expected')
         values[name] = value
     return values

@@ -74,8 +74,9 @@ Unit = tuple[str, str, int | None]
 
 def judged_units(one: Judgement) -> tuple[tuple[Unit, float], ...]:
     """
-    Return what a judgement is of, each with its value: a dialogue or turn with its
-    rating, or the two dialogues of a comparison with how far each is preferred.
+    Return what a judgement is of, each with its value: a system ('' as its dialogue),
+    dialogue or turn with its rating, or the two dialogues of a comparison with how far
+    each is preferred.
     """
     if isinstance(one, HumanJudgement):
         return (((one.system, one.dialogue_id or '', one.utterance_index), one.value),)

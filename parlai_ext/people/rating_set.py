@@ -352,7 +352,7 @@ class DialogueReference:
     @property
     def other_side(self) -> DialogueReference:
         """
-        The same dialogue as that of the partner.
+        The same dialogue as that of the partner; its system is '' where there is none.
         """
         opener, partner, began = self.conditions
         conditions = (opener, self.system, not began)

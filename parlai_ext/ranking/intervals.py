@@ -212,8 +212,10 @@ def _two_way_draws(
     num_openers: int, num_partners: int, sampling: Sampling, chunk: int = CHUNK
 ) -> Iterator[tuple[slice, Floats, Floats]]:
     """
-    Yield the places of some draws, and how often each opener and each partner is in
-    them: the two are drawn independently.
+    Yield, a chunk of draws at a time, their slice, and ``[draw, opener]`` and ``[draw,
+    partner]``: how often each is drawn. The two are drawn independently.
+
+    :param chunk: draws in memory at once.
     """
     opener_rng, partner_rng = (
         np.random.default_rng([sampling.seed, k]) for k in (0, 1)
@@ -328,7 +330,8 @@ def draw_means(values: Floats, sampling: Sampling) -> Draws:
 
 def distinct_openers(scored: Bools, games_per_opener: int) -> Ints:
     """
-    Return ``[…]``: over how many openers there is a score, of ``[…, partner, game]``.
+    Return, of ``[…, partner, game]``, over how many openers there is a score in any
+    game with any partner. The first games over all openers come before all second ones.
     """
     games = np.asarray(scored.any(axis=-2))
     num_openers = games.shape[-1] // games_per_opener
@@ -348,7 +351,9 @@ def degrees_of_freedom(
     The part of the variance that partners add has as many as there are partners less
     one, the rest as many as openers less one (Satterthwaite 1946, "An approximate
     distribution of estimates of variance components"). 0 with one opener and one
-    partner: nothing is known. For partners fixed, pass ``var_fixed`` twice.
+    partner: nothing is known. Without variance it is the larger number less one. For
+    partners fixed, pass ``var_fixed`` twice. A part of one unit adds no uncertainty,
+    so callers leave such places out.
     """
     added = np.maximum(var_sampled - var_fixed, 0.0)
     uncertainty = np.zeros_like(added)

@@ -25,9 +25,9 @@ import numpy as np
 import scipy
 
 from parlai_ext.core import signature_line
+from parlai_ext.ranking.games import Tournament
 from parlai_ext.ranking.intervals import Floats, json_number, round_off_noise
 from parlai_ext.ranking.standings import Rating
-from parlai_ext.tournament.games import Tournament
 from parlai_ext.view import count_of
 
 SHUFFLES = 3

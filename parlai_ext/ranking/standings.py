@@ -860,7 +860,7 @@ def flipped_pairs(before: Floats, after: Floats) -> list[tuple[int, int]]:
     return pairs
 
 
-def difference(values: Floats, sampling: Sampling) -> Estimate:
+def score_gap(values: Floats, sampling: Sampling) -> Estimate:
     """
     Return how much the first of two systems scores above the second, with these
     partners.

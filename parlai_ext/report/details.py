@@ -64,7 +64,6 @@ def pairs_section(view: RankingView) -> Section | None:
         'pairs',
         'Pairs',
         few_partners=next(filter(None, few), ''),
-        is_imported=view.ranking.is_imported,
     )
 
 

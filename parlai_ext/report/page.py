@@ -11,37 +11,27 @@ import shlex
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from markupsafe import Markup
 
-from parlai_ext.audit.section import audit_doubts, audit_section
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
 from parlai_ext.core import PART_SEPARATOR, JsonObject, scorer_name
-from parlai_ext.judge_check import section as judge
 from parlai_ext.ranking.standings import best_first
-from parlai_ext.report import summary
+from parlai_ext.report import judge, summary
 from parlai_ext.report.browse import (
     PageCandidate,
     PageDialogues,
     dialogue_candidates,
     read_page_dialogues,
 )
-from parlai_ext.report.details import pairs_section, partners_section, spread_section
-from parlai_ext.report.table import (
-    agreement_section,
-    failures_section,
-    file_table,
-    leaderboard_csv,
-    leaderboard_section,
-)
+from parlai_ext.report.table import file_table, leaderboard_csv
 from parlai_ext.report.view import PAGE, RankingView, dimension_details
 from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.results.tables import ScoreTables, read_tables
-from parlai_ext.stopping.section import stopping_section
 from parlai_ext.store import Manifest, RunFolder
-from parlai_ext.tournament.section import rating_text, tournament_section
 from parlai_ext.view import (
     digits_for,
     duration,
@@ -126,24 +116,26 @@ def answers(view: RankingView, dimension: str, remarks: Sequence[str] = ()) -> M
         models=[judge.model_text(model) for model in card.models] if card else [],
         remarks=remarks,
         n_cautions=len(summary.warnings(ranking)),
-        rating_text=rating_text,
+        rating_text=summary.rating_text,
     )
 
 
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show
 SECTIONS = (
-    leaderboard_section,
-    judge.judge_section,
-    pairs_section,
-    partners_section,
-    spread_section,
-    tournament_section,
-    agreement_section,
-    failures_section,
-    stopping_section,
-    audit_section,
+    'parlai_ext.report.table:leaderboard_section',
+    'parlai_ext.report.judge:judge_section',
+    'parlai_ext.report.details:pairs_section',
+    'parlai_ext.report.details:partners_section',
+    'parlai_ext.report.details:spread_section',
+    'parlai_ext.tournament.section:tournament_section',
+    'parlai_ext.report.table:agreement_section',
+    'parlai_ext.report.table:failures_section',
+    'parlai_ext.stopping.section:stopping_section',
+    'parlai_ext.audit.section:audit_section',
 )
+# what speaks against a ranking of a run
+DOUBTS = 'parlai_ext.audit.section:audit_doubts'
 FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
 )
@@ -191,7 +183,7 @@ def _shown_view(view: RankingView) -> dict[str, object]:
     """
     Return what the page's template is given of a ranking.
     """
-    sections = [one for make in SECTIONS if (one := make(view))]
+    sections = [one for name in SECTIONS if (one := resolve_name(name)(view))]
     remarks = {
         name: [one.remarks[name] for one in sections if name in one.remarks]
         for name in view.ranking.dimensions
@@ -295,6 +287,6 @@ def view_of_ranking(
         name=', '.join(words),
         scorer=about if folder else None,
         speed=None if seconds is None else f'{duration(seconds)} for each dialogue',
-        doubts=audit_doubts(run, ranking, folder),
+        doubts=resolve_name(DOUBTS)(run, ranking, folder),
         run=run,
     )

@@ -5,21 +5,23 @@ The sentences are plain text; hidden characters in names are made visible where 
 printed.
 """
 
+import math
 from collections import defaultdict
 from types import MappingProxyType
 
 from parlai_ext.core import frozen, grouped, is_floor
-from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
+from parlai_ext.ranking.ratings import NORMAL_BOUND
 from parlai_ext.ranking.standings import Separation, Standing, best_first
+from parlai_ext.report import judge
 from parlai_ext.report.view import Doubts
-from parlai_ext.results.ranking import Ranking
-from parlai_ext.tournament import section as tournament
+from parlai_ext.results.ranking import Ranking, TournamentResult
 from parlai_ext.view import join_names, number
 from parlai_ext.view.page import terminal_lines
 
 NO_DOUBTS: Doubts = MappingProxyType({})
+NARROW = 0.5  # an interval of a rating, of which one decimal would show little
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
 
 
@@ -36,7 +38,7 @@ def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
     main, *others = ranking.dimensions
     if ranking.tournament is not None:
         n_openers = leaders_on(ranking, main).n_openers
-        leaders = tournament.tournament_sentence(ranking.tournament, n_openers)
+        leaders = tournament_sentence(ranking.tournament, n_openers)
     else:
         leaders = leader_sentence(ranking, main)
     lines = terminal_lines(
@@ -145,6 +147,66 @@ def leader_sentence(ranking: Ranking, dimension: str) -> str:
         fewest=FEWEST_OPENERS,
     )
     return ' '.join(lines)
+
+
+def systems_by_rating(result: TournamentResult) -> list[str]:
+    """
+    Return the systems of a tournament, best first; those without a rating last.
+    """
+    values = result.chosen_rating.values
+
+    def key(name: str) -> tuple[bool, float, str]:
+        value = values.get(name)
+        return (value is None, -(value or 0.0), name)
+
+    return sorted(result.systems, key=key)
+
+
+def rating_text(result: TournamentResult, name: str) -> str:
+    """
+    Return a system's rating as text, with a standard deviation where there is one.
+    """
+    rating = result.chosen_rating
+    spread = rating.spreads.get(name)
+    # the interval reaches `NORMAL_BOUND` deviations to both sides
+    digits = 2 if spread is not None and 2 * NORMAL_BOUND * spread < NARROW else 1
+    shown = number(rating.values.get(name), digits)
+    return shown if spread is None else f'{shown} ± {number(spread, digits)}'
+
+
+def tournament_sentence(result: TournamentResult, n_openers: int) -> str:
+    """
+    Return which system is first by the rating, and whose ratings are near to it.
+
+    :param n_openers: over how many distinct openers games were played.
+    """
+    names, values = systems_by_rating(result), result.chosen_rating.values
+    best = values.get(names[0]) if names else None
+    lines = terminal_lines(
+        'tournament_sentence',
+        result=result,
+        names=names,
+        best=best,
+        first=[name for name in names if values.get(name) == best],
+        near=[name for name in names[1:] if _is_close_behind(result, names[0], name)],
+        rating_text=rating_text,
+        n_openers=n_openers,
+        fewest_openers=FEWEST_OPENERS,
+    )
+    return ' '.join(lines)
+
+
+def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:
+    """
+    True if the leader's rating is above the other system's by at most 1.96 standard
+    deviations of their difference; false if one of them has no standard deviation.
+    """
+    rating = result.chosen_rating
+    best, value = rating.values.get(leader), rating.values.get(other)
+    if best is None or value is None or not {leader, other} <= set(rating.spreads):
+        return False
+    deviation = math.hypot(rating.spreads[leader], rating.spreads[other])
+    return best - value <= NORMAL_BOUND * deviation
 
 
 def warnings(ranking: Ranking) -> list[str]:

@@ -5,11 +5,12 @@ something trivial would have done as well, and what failed.
 
 from collections.abc import Sequence
 from operator import attrgetter
+from pkgutil import resolve_name
 from typing import Any
 
 from parlai_ext.core import frozen
-from parlai_ext.judge_check import section as judge
 from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.report import judge
 from parlai_ext.report.plot import Axis, axis_for
 from parlai_ext.report.summary import (
     NO_DOUBTS,
@@ -19,8 +20,6 @@ from parlai_ext.report.summary import (
 )
 from parlai_ext.report.view import Doubts, RankingView
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.stopping import section as stopping
-from parlai_ext.tournament import section as tournament
 from parlai_ext.view import (
     DASH,
     Cell,
@@ -35,6 +34,11 @@ from parlai_ext.view import (
 from parlai_ext.view.page import Section, terminal_lines
 
 TERMINAL, PAGE = 'terminal', 'page'
+# what features show in a terminal, by the field of a `Ranking` that each is given
+TERMINAL_PARTS = {
+    'tournament': 'parlai_ext.tournament.section:tournament_lines',
+    'stopping': 'parlai_ext.stopping.section:stopping_lines',
+}
 
 
 @frozen
@@ -343,7 +347,6 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
 
     :param doubts: what the audit says against the ranking.
     """
-    result, stopped = ranking.tournament, ranking.stopping
     lines = terminal_lines(
         'ranking',
         ranking=ranking,
@@ -351,8 +354,11 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
             ranking, doubts.get(next(iter(ranking.dimensions), ''))
         ),
         boards=leaderboards(ranking),
-        games=tournament.tournament_lines(result) if result else [],
-        looks=stopping.stopping_lines(stopped) if stopped else [],
+        parts=[
+            resolve_name(lines)(part)
+            for field, lines in TERMINAL_PARTS.items()
+            if (part := getattr(ranking, field))
+        ],
         cautions=warnings(ranking),
         words=baseline_words,
     )

@@ -4,8 +4,8 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import compress
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,10 @@ from parlai_ext.results.ranking import (
     Failures,
     MissingScores,
     Ranking,
-    TournamentResult,
     dialogues_by_target,
     judge_card,
 )
 from parlai_ext.results.tables import ScoreTables, read_tables
-from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import Plan, RunFolder, ScoreStore
 from parlai_ext.view.page import terminal_lines
 
@@ -161,8 +159,12 @@ def _rating_reference(given: ReferenceValues, best_is_smallest: bool) -> Values:
     return {name: -rank for name, rank in ranks.items() if rank is not None}
 
 
-# parts of a ranking that few runs have, imported when they are worked out
-STOPPING, TOURNAMENT = 'parlai_ext.stopping.looks', 'parlai_ext.tournament.rank'
+# what features add to a ranking, in this order: each function is given the ranking so
+# far, the scores and the reference, and returns the ranking with its part
+ANALYSES = (
+    'parlai_ext.tournament.rank:with_tournament',
+    'parlai_ext.stopping.looks:with_stopping',
+)
 
 
 @frozen
@@ -219,25 +221,16 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     run, scorer_signature, tables = scores.run, scores.scorer_signature, scores.tables
     plan, options = run.plan, scores.options
     reference = read_reference(plan.protocol, human, tables, options.is_tournament)
-    result = None
-    if options.is_tournament:
-        rank = import_module(TOURNAMENT)
-        result = rank.play_tournament(tables, options, reference, plan.protocol.seed)
-    cut = count_truncated(tables, options.max_truncated_share)
     store = run.scores(scorer_signature)
-    stopping = None
-    if run.manifest.stop:
-        stopping = import_module(STOPPING).recorded_stopping(scores)
-    standings, baselines, separation = ranked_dimensions(scores, result)
-    references, baseline_references = agreements(scores, reference, result)
+    standings, baselines, separation = ranked_dimensions(scores)
+    references, baseline_references = agreements(scores, reference)
     bounds = {  # between which means the unscored dialogues leave a score
         dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
         for dimension, values in tables.scores.items()
     }
-    parts = [not_run.played_signature(run), scorer_signature]
-    parts += [result.chosen_rating.signature] if result else []
-    return Ranking(
-        signature=PART_SEPARATOR.join(parts),
+    signature = PART_SEPARATOR.join([not_run.played_signature(run), scorer_signature])
+    ranking = Ranking(
+        signature=signature,
         protocol=plan.protocol.name,
         partners=options.partners,
         bootstraps=scores.bootstraps,
@@ -247,24 +240,25 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         separation=separation,
         reference=references,
         baseline_reference=baseline_references,
-        tournament=result,
         bounds={dimension: own for dimension, own in bounds.items() if own},
         failures=count_failures(tables, scores.ranked),
-        truncated=cut,
+        truncated=count_truncated(tables, options.max_truncated_share),
         unplayed=not_run.missing_by_target(run, plan),
         judge=judge_card(scorer_signature, store.about(), tables.nearness),
         judge_check=read_check(store),
         missing_scores=scores.missing,
-        stopping=stopping,
-        notes=(*ranking_notes(scores, stopping, cut, standings), *reference.notes),
     )
+    for analysis in ANALYSES:
+        ranking = resolve_name(analysis)(ranking, scores, reference)
+    notes = ranking_notes(scores, ranking)
+    return replace(ranking, notes=(*notes, *reference.notes))
 
 
 def rank_by_own_rule(run: RunFolder, scorer_signature: str) -> Ranking:
     """
     Rank the targets of a run by the options that were written down with scores.
     """
-    rule = run.scores(scorer_signature).about().ranking
+    rule: Any = run.scores(scorer_signature).about().ranking
     return rank_run(run, scorer_signature, **rule)
 
 
@@ -308,7 +302,7 @@ def read_run_scores(
 
 
 def ranked_dimensions(
-    scores: RunScores, result: TournamentResult | None
+    scores: RunScores,
 ) -> tuple[Standings, Standings, dict[str, Separation]]:
     """
     Return the standings on each dimension and by each baseline, and what can be told
@@ -334,10 +328,6 @@ def ranked_dimensions(
         )
     )
     standings = {name: without_width_0(rows) for name, (rows, _) in scored.items()}
-    if result is not None:
-        rank = import_module(TOURNAMENT)
-        ratings = rank.rating_standings(result, tables, scores.ranked.tolist())
-        standings = {result.name: ratings, **standings}
     baselines = {name: rows for name, (rows, _) in trivial.items()}
     separation = {name: apart for name, (_, apart) in scored.items() if apart}
     return standings, baselines, separation
@@ -397,17 +387,13 @@ def count_truncated(tables: ScoreTables, max_share: float) -> dict[str, CutConte
     return truncated
 
 
-def ranking_notes(
-    scores: RunScores,
-    stopping: Stopping | None,
-    truncated: Mapping[str, CutContexts],
-    standings: Mapping[str, Sequence[Standing]],
-) -> Iterator[str]:
+def ranking_notes(scores: RunScores, ranking: Ranking) -> Iterator[str]:
     """
     Return what a reader of the ranking must be told, such as the dimensions on which
     scores of a system do not vary.
     """
-    planted = scores.plan.protocol.planted_systems
+    planted, standings = scores.plan.protocol.planted_systems, ranking.standings
+    truncated = ranking.truncated or {}
     constant = {
         name: [
             row.system
@@ -431,7 +417,7 @@ def ranking_notes(
         ),
         floors=[n for n in scores.tables.systems if is_floor(n) and n not in planted],
         missing=scores.missing,
-        stopping=stopping,
+        stopping=ranking.stopping,
         cut={name: one for name, one in truncated.items() if one.comparable},
         constant=constant,
     )
@@ -439,7 +425,7 @@ def ranking_notes(
 
 
 def agreements(
-    scores: RunScores, reference: Reference, result: TournamentResult | None
+    scores: RunScores, reference: Reference
 ) -> tuple[dict[str, Agreement], dict[str, dict[str, Agreement]]]:
     """
     Return how well scores agree with the reference, by dimension, and how well
@@ -466,11 +452,4 @@ def agreements(
         name: {d: agreement(values * signs[name], d) for d in matching}
         for name, values in tables.baselines.items()
     }
-    if result is not None and reference.rating:
-        rank, rating = import_module(TOURNAMENT), result.chosen_rating
-        of_rating = rank.rating_agreement(rating.values, reference, rating.reason)
-        references = {result.name: of_rating, **references}
-        for name, by_dimension in baselines.items():
-            means = rank.baseline_means(tables, name)
-            by_dimension[result.name] = rank.rating_agreement(means, reference)
     return references, baselines

@@ -19,7 +19,7 @@ from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, shared_reason
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
-from parlai_ext.stopping.rule import Stopping
+from parlai_ext.ranking.stopping_rule import Stopping
 from parlai_ext.store import RunFolder, ScorerRecord
 from parlai_ext.worlds.schedule import ShardKey
 
@@ -84,7 +84,7 @@ def judge_card(
     :param about: what lies beside the scores (`ScoreStore.about`); of models that it
         lacks only the signature is known.
     """
-    settings = _fields(MODEL.sub('', signature))
+    settings = _signature_fields(MODEL.sub('', signature))
     scorer = settings.pop('scorer', '') or signature.partition('|')[0]
     signed = [(kind, text) for kind, text in MODEL.findall(signature) if text != 'none']
     recorded = about.models or (None,) * len(signed)
@@ -96,7 +96,7 @@ def judge_card(
                 KINDS.get(kind, kind),
                 getattr(known, 'name', None),
                 getattr(known, 'num_parameters', None),
-                {k: v for k, v in _fields(text).items() if k not in LEFT_OUT},
+                {k: v for k, v in _signature_fields(text).items() if k not in LEFT_OUT},
                 getattr(known, 'commit', None),
             )
             for (kind, text), known in zip(signed, recorded, strict=False)
@@ -106,9 +106,10 @@ def judge_card(
     )
 
 
-def _fields(text: str) -> dict[str, str]:
+def _signature_fields(text: str) -> dict[str, str]:
     """
-    Return the fields of ``name:value|name:value``.
+    Return the fields of ``name:value|name:value``. A part without a colon is left out,
+    and only the first colon of a part counts.
     """
     parts = [part.partition(':') for part in text.split('|')]
     return {name: value for name, colon, value in parts if colon}

@@ -10,11 +10,11 @@ import numpy as np
 
 from parlai_ext.core import Dialogue, Pairing, ScoredDialogue, dialogue_means, frozen
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
+from parlai_ext.ranking.games import Game, RawScores
 from parlai_ext.ranking.intervals import distinct_openers
 from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.store import Plan, RunFolder, no_garbage_collection
-from parlai_ext.tournament.games import Game, RawScores
 from parlai_ext.view import MAX_CHARACTERS
 from parlai_ext.worlds.pairings import SCHEMES
 
@@ -118,7 +118,11 @@ class ScoreTables:
 @no_garbage_collection()
 def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     """
-    Return every collected dialogue and its scores as arrays and rows.
+    Return the tables of a run: the means of each dialogue, counts, and how near
+    responses are to the judge's corpora. An opponent that is no column, as in
+    self-play, is in column 0.
+
+    :param scorer_signature: of the scores.
     """
     plan, store = run.plan, run.scores(scorer_signature)
     tables, about = _empty_tables(plan), store.about()

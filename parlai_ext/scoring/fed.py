@@ -247,7 +247,8 @@ def read_followups(doc: Document) -> FollowUps:
 
 def fetch_fed_2020() -> Document:
     """
-    Return the authors' lists by level and quality, from the cache or the network.
+    Return the authors' follow-ups, ``{'turn': …, 'dialogue': …}`` by quality, as
+    `read_followups` takes them, from the cache or the network.
 
     :raises UserError: when they cannot be had, with what to do instead.
     """

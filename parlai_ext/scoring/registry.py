@@ -8,8 +8,8 @@ file that the user passes. What a run folder says is never enough.
 
 import hashlib
 from dataclasses import is_dataclass, replace
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 
 from parlai_ext.core import (
@@ -126,8 +126,7 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     """
     if not is_outside(name):
         require_known(name, SCORERS, f'unknown scorer {name!r}')
-        module_name, _, attribute = SCORERS[name].partition(':')
-        return getattr(import_module(module_name), attribute)
+        return resolve_name(SCORERS[name])
     return outside_scorer(name, outside_module(name, named_by_user=named_by_user))
 
 
@@ -211,7 +210,7 @@ def load_protocol_file(
     def scorer_options(name: str | None) -> type:
         return find_scorer(name or DEFAULT, named_by_user=True).options_class
 
-    read = protocol_file.load_protocol_file(name_or_path, overrides, scorer_options)
+    read = protocol_file.read_protocol_file(name_or_path, overrides, scorer_options)
     if read.protocol.scorer.get('name'):
         return read
     scorer = {'name': DEFAULT, **read.protocol.scorer}

@@ -93,7 +93,8 @@ class Detector(Scorer):
 
     def score(self, items: Items) -> list[ItemScore]:
         """
-        Return minus the number of each response.
+        Return each response's score: minus its number (`numbers`), and 0, never -0,
+        for 0.
         """
         [name] = self.dimensions
         return [

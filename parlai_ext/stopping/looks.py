@@ -5,17 +5,22 @@ What is decided depends on the stored scores alone: a run that was killed decide
 same when it goes on, and whoever ranks its scores finds the same decisions.
 """
 
+from dataclasses import replace
 from itertools import compress
 
 from parlai_ext.core import UserError, content_id, nearest
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL, Floats
 from parlai_ext.ranking.standings import fold_games, known_means
-from parlai_ext.results.rank import RunScores
-from parlai_ext.stopping.rule import WHEN_RANKED, Stopping, settle_pairs, settled_ranks
-from parlai_ext.store import RunFolder, StopRecord
-
-NAME = 'stopping.json'
+from parlai_ext.ranking.stopping_rule import (
+    WHEN_RANKED,
+    Stopping,
+    settle_pairs,
+    settled_ranks,
+)
+from parlai_ext.results.rank import Reference, RunScores
+from parlai_ext.results.ranking import Ranking
+from parlai_ext.store import STOPPING_FILE, RunFolder, StopRecord
 
 
 def look_at_scores(
@@ -81,7 +86,7 @@ def write_stopping(run: RunFolder, stopping: Stopping) -> None:
     """
     Write the looks so far, and what came of them into the manifest.
     """
-    run.write_json(NAME, record_to_json(stopping))
+    run.write_json(STOPPING_FILE, record_to_json(stopping))
     run.record_stop(
         StopRecord(
             rule=stopping.rule,
@@ -95,21 +100,25 @@ def write_stopping(run: RunFolder, stopping: Stopping) -> None:
     )
 
 
-def recorded_stopping(scores: RunScores) -> Stopping | None:
+def with_stopping(
+    ranking: Ranking, scores: RunScores, _reference: Reference
+) -> Ranking:
     """
-    Return the looks that led to the run's number of openers, worked out anew from its
-    scores; `None` where it was fixed, or these are not the scores that were looked at.
+    Return a ranking with the looks that led to the run's number of openers, worked out
+    anew from its scores; as it is where that was fixed, or these are not the scores
+    that were looked at.
     """
     run = scores.run
     note = run.manifest.stop
     if not note or note.scores != content_id(scores.scorer_signature):
-        return None
+        return ranking
     if note.dimension not in scores.tables.scores or not run.openers:
-        return None
-    return look_at_scores(
+        return ranking
+    stopping = look_at_scores(
         scores,
         margin=note.margin,
         planned=note.planned,
         dimension=note.dimension,
         used=note.used,
     )
+    return replace(ranking, stopping=stopping)

@@ -32,9 +32,7 @@ from parlai_ext.ranking.standings import (
     candidate_counts,
     detectable_difference,
 )
-from parlai_ext.results.rank import RunScores
-from parlai_ext.stopping.looks import scores_by_opener
-from parlai_ext.stopping.rule import (
+from parlai_ext.ranking.stopping_rule import (
     ENOUGH_IF_SKEWED,
     ERROR,
     FEWEST_TO_SETTLE,
@@ -42,6 +40,8 @@ from parlai_ext.stopping.rule import (
     critical_values,
     pair_intervals,
 )
+from parlai_ext.results.rank import RunScores
+from parlai_ext.stopping.looks import scores_by_opener
 from parlai_ext.view import Column, Table, digits_for, number_column, rough_count
 from parlai_ext.view.page import terminal_lines
 

@@ -3,12 +3,10 @@ Dialogues become scores: what a run lacks is collected and scored, at once or, w
 stops when it is settled, block after block of openers.
 """
 
-from dataclasses import replace
-
 from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
-from parlai_ext.collect.options import PlanOptions, StopOptions
-from parlai_ext.collect.plan import plan_to_try
+from parlai_ext.collect.options import StopOptions
+from parlai_ext.collect.plan import RequestedProtocol, plan_to_try
 from parlai_ext.core import JsonObject, UserError, frozen
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.isolation.policy import is_own_scorer
@@ -37,14 +35,14 @@ class ScoredRun:
 
 
 def collect_and_score(
-    options: PlanOptions, machine: Machine, where: EngineOptions
+    requested: RequestedProtocol, machine: Machine, where: EngineOptions
 ) -> ScoredRun:
     """
-    Collect and score what the run of these options lacks.
+    Collect and score what the requested run lacks.
 
     :raises UserError: when nothing could be collected, with the first reason.
     """
-    with collected_run(options, machine, where) as collected:
+    with collected_run(requested, machine, where) as collected:
         run, problems = collected.run, collected.report.problems
         if problems and not run.dialogue_shards():
             raise UserError(f'nothing could be collected: {problems[0]}')
@@ -60,16 +58,16 @@ def collect_and_score(
 
 
 def collect_until_settled(
-    options: PlanOptions,
+    requested: RequestedProtocol,
     machine: Machine,
     where: EngineOptions,
     stop: StopOptions,
     rules: JsonObject,
 ) -> ScoredRun:
     """
-    Collect and score all that the run of these options lacks; with ``--stop``, block
-    after block of openers, until every pair of targets is settled or the planned number
-    of openers is reached. Each look at the scores is printed.
+    Collect and score all that the requested run lacks; with ``--stop``, block after
+    block of openers, until every pair of targets is settled or the planned number of
+    openers is reached. Each look at the scores is printed.
 
     Each block makes the run grow; so after each the run is whole, and where it goes
     on depends on what it holds.
@@ -78,15 +76,11 @@ def collect_until_settled(
     :param rules: options of the ranking that replace those of the protocol.
     """
     if stop.margin is None:
-        return collect_and_score(options, machine, where)
-    planned = len(plan_to_try(options, machine).openers)
-    before = RunFolder.existing_or_none(options.run_dir)
-    n_openers = len(before.openers) if before else min(stop.block_openers, planned)
+        return collect_and_score(requested, machine, where)
+    planned, run = len(plan_to_try(requested, machine).openers), requested.run
+    n_openers = len(run.openers) if run else min(stop.block_openers, planned)
     while True:
-        overrides = {**options.overrides, 'num_dialogues': n_openers}
-        scored = collect_and_score(
-            replace(options, overrides=overrides), machine, where
-        )
+        scored = collect_and_score(requested.over(n_openers, run), machine, where)
         run = scored.run
         scores = read_run_scores(run, scored.signature, rules)
         with run.lock():

@@ -4,8 +4,7 @@ How a run came to its number of openers: the looks, the pairs, and which interva
 
 from itertools import pairwise
 
-from parlai_ext.report.view import RankingView
-from parlai_ext.stopping.rule import (
+from parlai_ext.ranking.stopping_rule import (
     ENOUGH_IF_SKEWED,
     MOST_SKEWNESS,
     ORDER,
@@ -14,6 +13,7 @@ from parlai_ext.stopping.rule import (
     PairOutcome,
     Stopping,
 )
+from parlai_ext.report.view import RankingView
 from parlai_ext.view import (
     Column,
     Table,

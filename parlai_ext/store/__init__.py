@@ -34,7 +34,7 @@ from parlai_ext.store.disk import (
     write_text,
     write_texts,
 )
-from parlai_ext.store.folder import SCORER_FILE, RunFolder, ScoreStore
+from parlai_ext.store.folder import SCORER_FILE, STOPPING_FILE, RunFolder, ScoreStore
 from parlai_ext.store.manifest import (
     BATCHSIZE,
     PLAYED_KEYS,
@@ -45,7 +45,6 @@ from parlai_ext.store.manifest import (
     StopRecord,
     SystemRecord,
     merge_manifests,
-    protocol_of,
     read_manifest,
     record_hash,
     system_part,

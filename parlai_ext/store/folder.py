@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from shlex import quote
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from parlai_ext.core import (
     Dialogue,
@@ -60,12 +60,18 @@ from parlai_ext.worlds.schedule import ShardKey, stage_shards
 T = TypeVar('T')
 
 SCORER_FILE = 'scorer.json'
+STOPPING_FILE = 'stopping.json'  # the looks at a run that stops when it is settled
 REPLIES = 'replies'  # of dialogues that are not written yet
+# bytes of files whose records stay in memory: about 3,000 dialogues with their scores,
+# of which a page shows as many
+MOST_HELD = 16_000_000
 
 
 class RunFolder:
     """
     A run on disk. Reading needs no lock; writing needs `lock`.
+
+    No shard changes once it is there, so `held` has what was read last.
     """
 
     def __init__(self, root: Path, manifest: Manifest):
@@ -74,6 +80,9 @@ class RunFolder:
         self.pairings = manifest.pairings
         self.openers = manifest.openers
         self._numbered = {opener.id for opener in numbered_openers(manifest)}
+        self._checksums: dict[ShardKey, str] = {}  # of files that were read whole
+        self.held: dict[Path, Any] = {}
+        self._room = MOST_HELD
         self._depth = 0
 
     @cached_property
@@ -81,7 +90,8 @@ class RunFolder:
         """
         What the run plays, as its manifest says.
         """
-        return Plan.from_manifest(self.manifest)
+        protocol = manifests.protocol_of(self.manifest)
+        return Plan.from_manifest(self.manifest, protocol)
 
     @classmethod
     def open(cls, root: str | Path, manifest: Manifest) -> 'RunFolder':
@@ -91,27 +101,25 @@ class RunFolder:
         :raises UserError: when the folder holds a run with other settings, something
             else than a run, or is in use.
         """
-        root = Path(root)
-        new, old = manifest.changed(), None  # as it will be read
+        root, old = Path(root), None
         with _exclusive(root):
             if (root / manifests.NAME).exists():
                 old = manifests.load(root)
-                new = manifests.merge_manifests(old, new, root)
+                manifest = manifests.merge_manifests(old, manifest, root)
             elif (root / 'dialogues').exists() or (root / 'scores').exists():
                 raise UserError(
                     f'{root} has dialogues or scores but no {manifests.NAME}; '
                     'restore it from a copy, or use another --run-dir'
                 )
-            if new != old:
-                manifests.save(root, new)
-        return cls(root, new)
+            if manifest != old:
+                manifests.save(root, manifest)
+        return cls(root, manifest)
 
     @classmethod
     def new(cls, root: Path, manifest: Manifest) -> 'RunFolder':
         """
         Begin a run in a folder that nobody else writes to.
         """
-        manifest = manifest.changed()  # as it will be read
         manifests.save(root, manifest)
         return cls(root, manifest)
 
@@ -125,7 +133,7 @@ class RunFolder:
         return cls(Path(root), manifests.load(Path(root)))
 
     @classmethod
-    def existing_or_none(cls, root: str | Path | None) -> 'RunFolder | None':
+    def existing_or_none(cls, root: str | None) -> 'RunFolder | None':
         """
         Return the run in this folder; `None` where there is none yet.
         """
@@ -181,6 +189,7 @@ class RunFolder:
             return
         self._write_metadata(shard)
         write_file(path, data)
+        self.held.pop(path, None)
 
     def restore_metadata(self) -> None:
         """
@@ -210,19 +219,10 @@ class RunFolder:
             'version': '0.1',
             'pairing_id': pairing.id,
         }
-        dialogues = self.dialogues_path(shard)
-        path = dialogues.with_suffix('.metadata')
+        path = self.dialogues_path(shard).with_suffix('.metadata')
         data = bytes_without_secrets((dumps(about) + '\n').encode())
         if not path.exists() or path.read_bytes() != data:
             write_file(path, data)
-
-    def read_dialogues(self, shard: ShardKey) -> list[Dialogue]:
-        """
-        Return one shard's dialogues.
-
-        :raises UserError: when they are missing or damaged in any way.
-        """
-        return self.read_with_checksum(shard)[0]
 
     def dialogue_records(self, shard: ShardKey) -> list[JsonObject]:
         """
@@ -231,21 +231,24 @@ class RunFolder:
         :raises UserError: when they are missing or damaged.
         """
         path = self.dialogues_path(shard)
-        return decode_shard(_read_bytes(path, 'collect it'), shard.index, path)
+        return decode_shard(self.read_bytes(path, 'collect it'), shard.index, path)
 
-    def read_with_checksum(
+    def read_dialogues(
         self, shard: ShardKey, recorded: Set[str] = frozenset()
-    ) -> tuple[list[Dialogue], str]:
+    ) -> list[Dialogue]:
         """
-        Return one shard's dialogues, and what `dialogues_checksum` does of them.
+        Return one shard's dialogues.
 
-        :param recorded: their checksum when they were scored; where it fits, single
-            lines need no check.
+        :param recorded: their checksum when they were scored; where it fits, or that of
+            an earlier reading does, single lines need no check.
+        :raises UserError: when they are missing or damaged in any way.
         """
         path = self.dialogues_path(shard)
-        data = _read_bytes(path, 'collect it')
+        if path in self.held:
+            return [*self.held[path]]
+        data = self.read_bytes(path, 'collect it')
         source = short_hash(data)
-        is_intact = recorded == {source}
+        is_intact = source in (*recorded, self._checksums.get(shard))
         records = decode_shard(data, shard.index, path, is_intact=is_intact)
         dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
         if any(dialogue.pairing_id != shard.pairing_id for dialogue in dialogues):
@@ -255,7 +258,25 @@ class RunFolder:
                 f'{path}: these are dialogues over other openers than those of '
                 f'{self.root / manifests.NAME}; restore one of them from a copy'
             )
-        return dialogues, source
+        self._checksums[shard] = source
+        self.held[path] = dialogues
+        return [*dialogues]
+
+    def read_bytes(self, path: Path, purpose: str) -> bytes:
+        """
+        Return a shard's bytes. Where all that was read gets too much, it is dropped.
+
+        :param purpose: what running again is for, if the file is missing.
+        """
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise UserError(f'{path} is missing; run again to {purpose}') from None
+        self._room -= len(data)
+        if self._room < 0:
+            self.held.clear()
+            self._room = MOST_HELD
+        return data
 
     @property
     def n_dialogues(self) -> int:
@@ -298,7 +319,8 @@ class RunFolder:
         Return 16 hex digits of a shard's bytes.
         """
         path = self.dialogues_path(shard)
-        return short_hash(_read_bytes(path, 'collect it'))
+        known = self._checksums.get(shard)
+        return known or short_hash(self.read_bytes(path, 'collect it'))
 
     def partial_replies(self, key: str) -> PartialWork:
         """
@@ -489,13 +511,15 @@ class ScoreStore:
         """
         Write the scores of one shard: one entry for each of its dialogues, in order.
         """
-        dialogues, source = self.run.read_with_checksum(shard)
+        dialogues = self.run.read_dialogues(shard)
         if [one.dialogue_id for one in scored] != [one.id for one in dialogues]:
             raise ValueError(f'scores of other dialogues than those of {shard}')
+        source = self.run.dialogues_checksum(shard)
         records = [scored_record(scored_dialogue, source) for scored_dialogue in scored]
         data = encode_shard(records, shard.index)
         self._write_signature()
         write_file(self.path(shard), data)
+        self.run.held.pop(self.path(shard), None)
 
     def scored_dialogues(
         self,
@@ -508,8 +532,8 @@ class ScoreStore:
         with bar_of('read', sum(s.n_dialogues for s in shards), delay=3) as bar:
             for shard in shards:
                 scored, recorded = self._read(shard) if self.has(shard) else ([], set())
-                dialogues, source = self.run.read_with_checksum(shard, recorded)
-                self._check_source(shard, recorded, source)
+                dialogues = self.run.read_dialogues(shard, recorded)
+                self._check_source(shard, recorded)
                 by_id = {one.dialogue_id: one for one in scored}
                 for dialogue in dialogues:
                     yield dialogue, by_id.get(dialogue.id)
@@ -522,8 +546,8 @@ class ScoreStore:
         :raises UserError: when they are damaged, or of dialogues that have changed.
         """
         scored, recorded = self._read(shard)
-        self._check_source(shard, recorded, self.run.dialogues_checksum(shard))
-        return scored
+        self._check_source(shard, recorded)
+        return [*scored]
 
     def by_dialogue(self, shard: ShardKey) -> dict[str, ScoredDialogue]:
         """
@@ -535,15 +559,21 @@ class ScoreStore:
 
     def _read(self, shard: ShardKey) -> tuple[list[ScoredDialogue], set[str]]:
         """
-        Return the scores of one shard, and the checksum that its dialogues had.
+        Return the scores of one shard, and the checksums that its records name of their
+        dialogues' file: one, unless it was tampered with.
         """
         path = self.path(shard)
-        records = decode_shard(_read_bytes(path, 'have it scored'), shard.index, path)
-        scored = read_records(scored_from_record, records, path, 'score')
-        return scored, {str(record['dialogues']) for record in records}
+        if path not in self.run.held:
+            data = self.run.read_bytes(path, 'have it scored')
+            records = decode_shard(data, shard.index, path)
+            scored = read_records(scored_from_record, records, path, 'score')
+            recorded = {str(record['dialogues']) for record in records}
+            self.run.held[path] = scored, recorded
+        scored, recorded = self.run.held[path]
+        return scored, recorded
 
-    def _check_source(self, shard: ShardKey, recorded: set[str], source: str) -> None:
-        if recorded <= {source}:
+    def _check_source(self, shard: ShardKey, recorded: set[str]) -> None:
+        if recorded <= {self.run.dialogues_checksum(shard)}:
             return
         self.run.read_dialogues(shard)  # which may be damaged
         raise UserError(
@@ -581,8 +611,7 @@ class ScoreStore:
         """
         source = self.run.dialogues_checksum(shard)
         self._write_signature()
-        path = self.path(shard)
-        return PartialWork(path.with_suffix('.partial'), source)
+        return PartialWork(self.path(shard).with_suffix('.partial'), source)
 
     def remove_partial(self) -> None:
         """
@@ -626,16 +655,6 @@ def signature_error(path: Path) -> UserError:
         f'{path} is damaged: {path.parent.name} is not its hash; delete it and score '
         'the run again, which writes it anew'
     )
-
-
-def _read_bytes(path: Path, purpose: str) -> bytes:
-    """
-    Return a shard's bytes.
-    """
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f'{path} is missing; run again to {purpose}') from None
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_serializer, model_validator
 
 from parlai_ext.core import (
+    JsonObject,
     JudgeModel,
     Opener,
     Pairing,
@@ -75,7 +76,7 @@ class SystemRecord(Record):
     """
 
     identity: str
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     shard_size: WholeNumber | None = None
     grown_from: tuple[WholeNumber, ...] | None = None
     candidates: str | None = None
@@ -94,8 +95,8 @@ class ProtocolRecord(Record):
     num_turns: WholeNumber = 12
     score: str = 'target'
     seed: WholeNumber | None = None
-    scorer: dict[str, Any] = {}
-    ranking: dict[str, Any] = {}
+    scorer: JsonObject = {}
+    ranking: JsonObject = {}
     reference: dict[str, dict[str, Number]] = {}
     reference_kind: Literal['human', 'planted'] | None = None
 
@@ -157,10 +158,10 @@ class ScorerRecord(Record):
     evidence_labels: tuple[str, ...] = ()
     unit: str = ''
     corpora: CorporaRecord | None = None
-    config: dict[str, Any] = {}
+    config: JsonObject = {}
     given: bool = False
     models: tuple[JudgeModel, ...] = ()
-    ranking: dict[str, Any] = {}
+    ranking: JsonObject = {}
     code: dict[str, str] | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -188,7 +189,7 @@ class Manifest(Record):
     protocol: ProtocolRecord
     targets: dict[str, SystemRecord]
     partners: dict[str, SystemRecord]
-    systems: dict[str, dict[str, Any]]
+    systems: dict[str, JsonObject]
     pairings: tuple[Pairing, ...]
     openers: tuple[Opener, ...]
     shard_size: Count
@@ -330,8 +331,7 @@ class Manifest(Record):
         """
         Return the manifest as its file holds it, without secrets.
         """
-        data: dict[str, Any] = as_read(self.model_dump(exclude_unset=True))
-        return {'schema': SCHEMA, **data}
+        return {'schema': SCHEMA, **as_read(self.model_dump(exclude_unset=True))}
 
     @property
     def digest(self) -> str:
@@ -445,12 +445,11 @@ def record_hash(record: Manifest | ScorerRecord) -> str:
     return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
 
 
-def save(root: Path, manifest: Manifest | Mapping[str, object]) -> None:
+def save(root: Path, manifest: Manifest) -> None:
     """
     Write the manifest, with its checksum.
     """
-    content = manifest.to_json() if isinstance(manifest, Manifest) else manifest
-    write_file(root / NAME, sealed_text(content).encode())
+    write_file(root / NAME, sealed_text(manifest.to_json()).encode())
 
 
 def load(root: Path) -> Manifest:
@@ -573,12 +572,12 @@ class Plan(Schedule):
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def from_manifest(cls, manifest: Manifest) -> 'Plan':
+    def from_manifest(cls, manifest: Manifest, protocol: Protocol) -> 'Plan':
         """
-        Return the plan of a run that is there.
+        Return the plan of a manifest and its protocol.
         """
         return cls(
-            protocol_of(manifest),
+            protocol,
             manifest.pairings,
             manifest.openers or numbered_openers(manifest),
             manifest.shard_size,

@@ -202,7 +202,7 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
         download_snapshot(repo, revision)
     weights = cached_weights(repo, revision)
     if weights is None:
-        raise not_downloaded(repo, 'it has no weights that torch reads')
+        raise unusable_repository(repo, 'it has no weights that torch reads')
     return weights
 
 
@@ -215,21 +215,21 @@ def download_snapshot(repo: str, revision: str | None) -> None:
     from huggingface_hub import HfApi, constants, snapshot_download
 
     if constants.HF_HUB_OFFLINE:
-        raise not_downloaded(repo, 'HF_HUB_OFFLINE forbids the network')
+        raise unusable_repository(repo, 'HF_HUB_OFFLINE forbids the network')
     # the hub's own client goes on trying for half a minute
     if not is_reachable():
-        raise not_downloaded(repo, 'the network cannot be reached')
+        raise unusable_repository(repo, 'the network cannot be reached')
     try:
         wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
         snapshot_download(repo, revision=revision, allow_patterns=wanted)
     except Exception as error:  # its own, and those of the HTTP library of the day
-        raise not_downloaded(repo, first_line(error)) from None
+        raise unusable_repository(repo, first_line(error)) from None
 
 
-def not_downloaded(repo: str, problem: str) -> UserError:
+def unusable_repository(repo: str, problem: str) -> UserError:
     """
-    Return the error about a repository that cannot be downloaded. What has no owner is
-    more likely the name of a folder.
+    Return the error about a repository without weights that we can load. A name without
+    owner is more likely that of a folder, which the caller has not found.
     """
     if '/' not in repo:
         near = nearest(repo, model_names())

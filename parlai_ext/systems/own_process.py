@@ -23,7 +23,7 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import JsonObject, UserError, logger, printable
 from parlai_ext.engines import data_folder, use_data_folder
-from parlai_ext.isolation.fork_server import ForkedTask, Worker
+from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
 from parlai_ext.isolation.policy import Options, warn_once
 from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
@@ -109,7 +109,7 @@ class OwnProcess:
         ports = tuple({port for _, port in servers if port})
         slow_import = HUB_IMPORT if opt.get('hf_model') else PARLAI_IMPORT
         folder, modules = self._folder.name, (slow_import, *modules)
-        self.worker = Worker(
+        self.worker = ForkedWorker(
             ForkedTask(server, given, memory, folder, None, ports, modules)
         )
 

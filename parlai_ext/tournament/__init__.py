@@ -1,3 +1,3 @@
 """
-Tournaments: games and their points, the ranking by a rating, and how both are shown.
+Tournaments: the ranking by a rating of games, and how it is shown.
 """

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from parlai_ext.core import UserError, is_floor
+from parlai_ext.core import PART_SEPARATOR, UserError, is_floor
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.agreement import correlate_with_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.games import award_points, mean_raw
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_means
 from parlai_ext.ranking.ratings import FOOTBALL, NORMAL_BOUND, rate, sum_of_ranks
 from parlai_ext.ranking.standings import (
@@ -24,15 +25,50 @@ from parlai_ext.ranking.standings import (
     rank_ranges,
     ranks_by_score,
 )
-from parlai_ext.results.rank import OVERALL, Reference, Values
-from parlai_ext.results.ranking import Agreement, TournamentResult
+from parlai_ext.results.rank import OVERALL, Reference, RunScores, Values
+from parlai_ext.results.ranking import Agreement, Ranking, TournamentResult
 from parlai_ext.results.tables import ScoreTables
-from parlai_ext.tournament.games import award_points, mean_raw
 
 SUM_OF_RANKS = 'sum_of_ranks'
 # shown beside the rating that ranks
 SHOWN_RATINGS = ('openskill', 'bradley_terry', *FOOTBALL)
 NO_INTERVAL = 'no interval: a rating is of the whole tournament'
+
+
+def with_tournament(
+    ranking: Ranking, scores: RunScores, reference: Reference
+) -> Ranking:
+    """
+    Return a ranking with the rating of its games as the first dimension, where its
+    protocol ranks by one.
+
+    :raises UserError: when the reference of the rating names no target.
+    """
+    if not scores.options.is_tournament:
+        return ranking
+    tables, seed = scores.tables, scores.plan.protocol.seed
+    result = play_tournament(tables, scores.options, reference, seed)
+    rating, name = result.chosen_rating, result.name
+    standings = rating_standings(result, tables, scores.ranked.tolist())
+    compared, baselines = ranking.reference, ranking.baseline_reference
+    if reference.rating:
+        of_rating = rating_agreement(rating.values, reference, rating.reason)
+        compared = {name: of_rating, **compared}
+        baselines = {
+            baseline: {
+                **own,
+                name: rating_agreement(baseline_means(tables, baseline), reference),
+            }
+            for baseline, own in baselines.items()
+        }
+    return replace(
+        ranking,
+        signature=PART_SEPARATOR.join([ranking.signature, rating.signature]),
+        standings={name: standings, **ranking.standings},
+        reference=compared,
+        baseline_reference=baselines,
+        tournament=result,
+    )
 
 
 def play_tournament(

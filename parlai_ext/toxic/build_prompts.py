@@ -32,7 +32,7 @@ from parlai_ext.data.toxic_pairs import (
 )
 from parlai_ext.engines import Machine, use_data_folder
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
-from parlai_ext.files import number as cell_number
+from parlai_ext.files import parse_number
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import (
     THRESHOLD,
@@ -538,7 +538,7 @@ class BlockSelector(Worker):
 
 
 def _known_number(cell: str, column: str) -> float:
-    if (value := cell_number(cell)) is None:
+    if (value := parse_number(cell)) is None:
         raise UserError(f'column {column}: {cell!r} is no number')
     return value
 

@@ -426,7 +426,7 @@ CAUTION = (
 )
 
 
-def comparison_lines(comparison: SafetyComparison) -> list[str]:
+def safety_comparison_lines(comparison: SafetyComparison) -> list[str]:
     """
     Return the table of measures, then which differences hold, for a terminal.
     """

@@ -214,6 +214,8 @@ class Trainer(Training):
     def train(self, save_every: int) -> None:
         """
         Train to the end, with the losses of held-out dialogues before and after.
+
+        :param save_every: updates between two savings of the state.
         """
         if 'before' not in self.held_out:
             self.held_out['before'] = self.held_out_loss()

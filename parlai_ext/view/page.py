@@ -26,7 +26,7 @@ from markupsafe import Markup
 
 from parlai_ext import __version__
 from parlai_ext.core import frozen, is_floor, printable
-from parlai_ext.view.table import with_interval
+from parlai_ext.view.table import shown_table, with_interval
 from parlai_ext.view.text import (
     count_of,
     cut_line,
@@ -156,10 +156,29 @@ def wrapped(text: str, indent: str = '') -> str:
     return ''.join(f'{line}\n' for line in wrap_lines(single_spaced(text), indent))
 
 
+def in_columns(text: str) -> str:
+    """
+    Return lines whose cells are parted by tabs as a table of a terminal. The first line
+    has the headings; no value of a template ends a cell.
+    """
+    headings, *rows = (line.split('\t') for line in text.splitlines())
+    return '\n'.join(shown_table(headings, rows).lines()) + '\n'
+
+
 # what templates know by these names
 FILTERS = (
-    *(number, percent, count_of, duration, data_size, money),
-    *(join_names, cut_line, with_interval, value_text, wrapped),
+    number,
+    percent,
+    count_of,
+    duration,
+    data_size,
+    money,
+    join_names,
+    cut_line,
+    with_interval,
+    value_text,
+    wrapped,
+    in_columns,
 )
 FUNCTIONS = (few_names, interval, is_floor, rough_count, signed)
 

@@ -10,7 +10,7 @@ from parlai.core.opt import Opt
 from parlai.core.teachers import Teacher
 
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.plan import make_plan
+from parlai_ext.collect.plan import make_plan, requested_protocol
 from parlai_ext.core import DeclaresOptions, Flags, UserError
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.engines import Machine
@@ -37,7 +37,7 @@ class RosterAgent(DeclaresOptions, Agent):
 
     def __init__(self, opt: Opt, shared: Any = None):
         self.id = 'roster'
-        self.player: BlockPlayer = shared['player'] if shared else load_roster(opt)
+        self.player: BlockPlayer = shared['player'] if shared else load_player(opt)
         super().__init__(opt, shared)
 
     def share(self) -> dict[str, object]:
@@ -47,7 +47,7 @@ class RosterAgent(DeclaresOptions, Agent):
         return {**super().share(), 'player': self.player}
 
 
-def load_roster(opt: Opt) -> BlockPlayer:
+def load_player(opt: Opt) -> BlockPlayer:
     """
     Return the player of the dialogues that these options ask for, and put into ``opt``
     how many self-chats they are, of how many exchanges; `self_chat` reads them there.
@@ -64,7 +64,7 @@ def load_roster(opt: Opt) -> BlockPlayer:
     options['config'] = options['config'] or f'{scheme}_2022'
     machine = Machine.from_options(options)
     note_trust(machine.trust_model_code)
-    plan = make_plan(PlanOptions.from_options(options), machine)
+    plan = make_plan(requested_protocol(PlanOptions.from_options(options)), machine)
     there = len(plan.pairings) * len(plan.openers)
     wanted = given.get('num_self_chats', there)
     if wanted > there:

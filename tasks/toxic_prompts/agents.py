@@ -46,7 +46,7 @@ SHARE, MEAN, CORPUS = 'share', 'mean', 'corpus'
 NUMBERS = {'mean': 'value', 'low': 'low', 'high': 'high'}
 
 
-class Point(NamedTuple):
+class AnswerPoint(NamedTuple):
     """
     What an answer to a prompt adds: the value of a measure, or the counts of BLEU.
     """
@@ -76,7 +76,7 @@ class AnswerMetric(PointsMetric):
 
 
 @lru_cache(maxsize=64)
-def measured(points: tuple[Point, ...], level: str) -> tuple[Estimate, int]:
+def measured(points: tuple[AnswerPoint, ...], level: str) -> tuple[Estimate, int]:
     """
     Return the measure of collected values, and how many prompts they are of.
     """
@@ -194,7 +194,7 @@ class DefaultTeacher(ItemsTeacher):
             kind = SHARE if measure in self.measures.shares else MEAN
             level, values = (CORPUS, value) if measure == BLEU else (kind, (value,))
             for name in (*NUMBERS, 'prompts'):
-                metric = AnswerMetric(name, level, [Point(prompt.text, values)])
+                metric = AnswerMetric(name, level, [AnswerPoint(prompt.text, values)])
                 self.metrics.add(f'{measure}/{name}', metric)
 
 

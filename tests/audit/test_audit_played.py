@@ -98,12 +98,12 @@ def test_interrupted_anywhere_and_audited_again_ends_the_same(root, audited):
 
 
 def test_a_partner_that_has_changed_is_left_out_by_name(root):
-    manifest = RunFolder.existing(root).manifest.to_json()
-    manifest['partners']['q']['identity'] = 'another'
+    data = RunFolder.existing(root).manifest.to_json()
+    data['partners']['q']['identity'] = 'another'
+    manifest = manifests.read_manifest(data)
     manifests.save(root, manifest)
     # the user's own run, or its agents would not be looked at
-    parts = [*map(system_part, manifest['systems']), SCORER]
-    note_parts(manifests.load(root), parts)
+    note_parts(manifest, [*map(system_part, manifest.systems), SCORER])
     result = audit(root)
     (finding,) = result.part('canaries')
     assert finding.outcome == LEFT_OUT and 'q is not the system' in finding.sentence

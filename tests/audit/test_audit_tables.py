@@ -28,7 +28,7 @@ from tests.support.planted_run import planted_run
 from tests.support.published_runs import import_chats
 from tests.support.small_run import files_of
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows, json_in
+from tests.support.written import csv_rows
 
 ALL = ('a', 'b', 'c', 'd', 'e')
 FEW = {'ranking': {'bootstraps': 200}}
@@ -175,9 +175,7 @@ def test_sets_that_table_six_cannot_be_made_of_are_refused(
 
 
 def declare_families(run, families):
-    data = json_in(run.root / 'manifest.json')
-    del data['checksum']
-    manifests.save(run.root, {**data, 'families': families})
+    manifests.save(run.root, run.manifest.changed(families=families))
 
 
 def within_chance(first, second, n):

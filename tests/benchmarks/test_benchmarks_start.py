@@ -4,7 +4,6 @@ Every benchmark starts in the same way and is listed; speeds of scorers, and pai
 
 import runpy
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +21,8 @@ from benchmarks.support.measures import start
 from parlai_ext.models.handle import ModelHandle
 from tests.support.bench_samples import judged_set
 from tests.support.planted_run import planted_run
+from tests.support.repository import ROOT
 from tests.support.user_error import user_error
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize('name', first_lines())

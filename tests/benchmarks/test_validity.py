@@ -3,6 +3,7 @@ The rules by which docs/validity.md says what a scorer may be trusted for.
 """
 
 import json
+import runpy
 from dataclasses import replace
 
 import pytest
@@ -259,3 +260,12 @@ def test_an_added_scorer_has_a_label_and_may_have_fewer_items(more, max_items):
     one = labelled_variant(f'Mine, twice=likelihood:less=no_context{more}')
     assert (one.label, one.max_items) == ('Mine, twice', max_items)
     assert one.section == {'name': 'likelihood', 'less': 'no_context'}
+
+
+@needs_games
+def test_the_program_measures_a_scorer_on_a_set(tmp_path, monkeypatch, capsys):
+    words = f'validity --data {DATA.parent} --out {tmp_path} --score-only '
+    words += '--scorers length --sets fed_turn --replies 4 --bootstraps 20'
+    monkeypatch.setattr('sys.argv', words.split())
+    runpy.run_module('benchmarks.validity', run_name='__main__', alter_sys=True)
+    assert 'length              0.12' in capsys.readouterr().out

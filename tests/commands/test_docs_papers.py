@@ -4,7 +4,6 @@ docs/papers.md: each command is one that its parser takes, and what it names exi
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,9 @@ from parlai_ext.bench.plan import bench_plan
 from parlai_ext.commands.command import find_command
 from parlai_ext.files import load_roster
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+from tests.support.repository import ROOT, docs_page
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / 'docs' / 'papers.md').read_text(encoding='utf-8')
-ROWS = re.findall(r'`((?:parlai|python -m) [^`]+)`', PAGE)
+ROWS = re.findall(r'`((?:parlai|python -m) [^`]+)`', docs_page('papers'))
 OURS = [row for row in ROWS if ' eval_model ' not in row and ' train_model ' not in row]
 
 

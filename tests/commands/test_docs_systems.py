@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from parlai.core.loader import load_agent_module
@@ -30,12 +29,12 @@ from parlai_ext.systems.parlai_agents import parsed_options
 from parlai_ext.systems.remote import plain
 from parlai_ext.systems.remote.settings import Settings
 from tests.support import family_hf
+from tests.support.repository import ROOT, docs_page
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
 from tests.support.trusted import trusted
 from tests.support.waiting import comes_true
 
-ROOT = Path(__file__).parents[2]
 # the page on systems leads to others, which are read with it
 PARTS = {
     'docs/systems.md': 'systems hugging_face endpoints system_families '
@@ -43,11 +42,7 @@ PARTS = {
     'docs/evaluate.md': 'evaluate run_again',
 }
 PAGES = {
-    name: '\n'.join(
-        (ROOT / 'docs' / f'{part}.md').read_text(encoding='utf-8')
-        for part in parts.split()
-    )
-    for name, parts in PARTS.items()
+    name: '\n'.join(map(docs_page, parts.split())) for name, parts in PARTS.items()
 }
 PAGE = PAGES['docs/systems.md']
 BLOCK = re.compile(r'^```(\w+)\n# (\S+)\n(.*?)^```$', re.MULTILINE | re.DOTALL)

@@ -14,9 +14,9 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.records import record_from_json
+from parlai_ext.ranking.stopping_rule import Stopping
 from parlai_ext.results.ranking import read_ranking, to_json
 from parlai_ext.stopping import run as blocks
-from parlai_ext.stopping.rule import Stopping
 from parlai_ext.stopping.section import stopping_lines
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
@@ -63,7 +63,6 @@ def test_the_same_command_again_changes_no_byte(finished):
 @pytest.mark.parametrize(
     'change, named',
     [
-        ({'seed': 9}, 'seed'),
         ({'num_dialogues': 1}, 'num_dialogues'),
         ({'num_turns': 8, 'dry_run': True}, 'num_turns: 6 → 8'),
         ({'config': None, 'num_dialogues': None}, '--seed needs --config'),
@@ -198,10 +197,8 @@ def test_a_plain_command_lets_a_stopped_run_grow(copied):
 @pytest.mark.parametrize(
     'change, named',
     [
-        ({'margin': None}, '--margin'),
         ({'stop': None}, '--margin'),
         ({'config': None}, '--config'),
-        ({'stop_dimension': 'Overal'}, 'Overall'),
         ({'rule': 'tournament'}, 'tournament'),
         ({'num_dialogues': 10**6}, 'openers'),
     ],

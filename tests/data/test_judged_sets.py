@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter, defaultdict
 from functools import cache
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -20,6 +19,7 @@ from parlai_ext.data.judged.judged_set import (
 from parlai_ext.ranking.agreement import correlate_items
 from parlai_ext.ranking.intervals import Sampling
 from tests.support.judged_samples import turn, written
+from tests.support.repository import docs_page
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
@@ -55,9 +55,8 @@ def items(name, path):
 
 
 def test_the_page_has_a_row_for_every_card():
-    page = Path(__file__).parents[2] / 'docs' / 'judged_sets.md'
     row = r'^\| `(\w+)` \| (\w+) \| .* \| (.*) \| (.*) \| `(.*)` \| .* \| (.*) \|$'
-    rows = re.findall(row, page.read_text(), re.MULTILINE)
+    rows = re.findall(row, docs_page('judged_sets'), re.MULTILINE)
     assert sorted(name for name, *_ in rows) == sorted({*card_names()} - {'own'})
     for name, level, found, systems, file, licence in rows:
         card = read_card(name)
@@ -295,8 +294,6 @@ def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
         ('level: turn', 'levl: turn', ":4: levl: .*did you mean 'level'"),
         ('level: turn\n', '', 'level: is missing'),
         ('Correct: [0, 2]', 'Correct: [2, 0]', ':15: qualities.Correct'),
-        ('Correct: [0, 2]', 'Correct: {scal: 2}', "scal: .*did you mean 'scale'"),
-        ('items: 375', 'items: many', 'counts.items'),
     ],
 )
 def test_a_mistake_in_a_card_names_file_line_and_key(tmp_path, old, new, problem):

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,10 +16,9 @@ from parlai_ext.core import UserError
 from parlai_ext.engines import engine
 from parlai_ext.engines.engine import Job, LocalEngine, Task, Worker
 from parlai_ext.view.progress import bar_of
+from tests.support.repository import ROOT
 from tests.support.user_error import user_error
 from tests.support.waiting import children, comes_true, is_running
-
-ROOT = Path(__file__).parents[2]
 
 
 class Teller(Worker):
@@ -33,7 +31,7 @@ class Teller(Worker):
         if data == 'mistake':
             raise UserError('key: wrong')
         if data == 'killed':
-            os.kill(os.getpid(), signal.SIGKILL)
+            signal.raise_signal(signal.SIGKILL)
         if data == 'slow':
             time.sleep(600)
         return data, os.getpid(), torch.get_num_threads()

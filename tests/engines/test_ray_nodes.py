@@ -7,16 +7,15 @@ import signal
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from tests.support.ray_nodes import ENV, RayNodes
+from tests.support.repository import ROOT
 from tests.support.small_run import files_of
 from tests.support.waiting import comes_true
 from tests.support.written import written
 
-ROOT = Path(__file__).parents[2]
 AGENT = 'tests.support.trial_agents:SlowTalker'
 pytestmark = [
     pytest.mark.slow,

@@ -11,7 +11,7 @@ from parlai_ext.files.agreement_file import (
     measured_agreement,
     read_agreement,
 )
-from parlai_ext.judge_check.section import agreement_on_sets
+from parlai_ext.report.judge import agreement_on_sets
 from tests.support.user_error import user_error
 
 SIGNATURE = "scorer:mine|question:it's|judge:(model:A|content:1)"

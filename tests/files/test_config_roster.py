@@ -51,7 +51,6 @@ def test_a_wrong_roster_is_named_by_its_place(roster, words):
         ({'name': 'x', 'model_file': 'y'}, 'belongs under opt'),
         ({'name': 'x', 'opts': {}}, "did you mean 'opt'?"),
         ({**TWO, 'name': 'a\nb'}, 'a name is one line'),
-        ({**TWO, 'name': 3}, 'text expected, not 3'),
         ({**TWO, 'params': 'many'}, 'params: a whole number expected'),
         ({**TWO, 'opt': {'model': 'y', 'p': float('nan')}}, 'finite'),
         (7, 'a mapping expected, not 7'),

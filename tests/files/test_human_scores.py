@@ -45,7 +45,6 @@ def test_all_columns_in_any_order_and_empty_ones_are_none(read):
         ('a,Overall,3\nb,Overall,\n', ':3: column value'),
         ('a,Overall,nan\n', ':2: column value'),
         ('a,Overall,1_000\n', ':2: column value'),
-        ('a,Overall,"3,5"\n', ':2: column value'),
         ('a, ,3\n', ':2: column dimension: is empty'),
         ('', 'no judgements'),
     ],

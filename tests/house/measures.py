@@ -1,5 +1,5 @@
 """
-Numbers of the house that may only fall, measured from its source.
+Numbers of the house that should only fall, measured from its source.
 
     python -m tests.house.measures          # print them beside those of ratchets.yaml
 

@@ -8,13 +8,12 @@ import re
 import string
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from parlai_ext.core import Dialogue, Utterance
-from parlai_ext.judge_check.check import check_judge
+from parlai_ext.judge_check.check import check_on_dialogues
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
@@ -43,6 +42,7 @@ from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support import planted_judges as planted
+from tests.support.repository import docs_page
 from tests.support.user_error import user_error
 
 N = 12
@@ -56,7 +56,9 @@ def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=(
 
 def check_of(scorer, n_openers=N, reply=True):
     openers = [planted.opener(j, reply) for j in range(n_openers)]
-    return check_judge(scorer, judged_dialogues(scorer, n_openers, openers=openers))
+    return check_on_dialogues(
+        scorer, judged_dialogues(scorer, n_openers, openers=openers)
+    )
 
 
 def shares(check):
@@ -132,7 +134,7 @@ def test_originals_of_systems_are_not_scored_again():
 def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
     systems = ('plain', 'other', 'floor-bad')
     judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
-    assert check_judge(planted.Sense(), judged).n_responses == 10
+    assert check_on_dialogues(planted.Sense(), judged).n_responses == 10
     drawn = judged.draw(10)
     assert Counter(part.system for part in drawn) == {'plain': 5, 'other': 5}
     # 12 dialogues of each: none comes twice
@@ -168,7 +170,7 @@ def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
     judged = judged_dialogues(scorer)
     scorer.fits = None
     with user_error('scorer sense .*--check-sample 0'):
-        check_judge(scorer, judged)
+        check_on_dialogues(scorer, judged)
 
 
 # -------------------- Scores of the same response, given twice.
@@ -203,7 +205,7 @@ class Models(planted.ObedientModels):
 
 def test_a_repeat_is_asked_anew_and_nothing_else_is():
     scorer = Moody(models=Models())
-    check = check_judge(scorer, judged_dialogues(scorer))
+    check = check_on_dialogues(scorer, judged_dialogues(scorer))
     assert (check.probes.n_repeated, check.probes.n_changed) == (20, 20)
     shares = {kind.kind: kind.share for kind in check.dimensions['Quality'].kinds}
     assert shares['shuffled_words'] == 1.0
@@ -309,8 +311,8 @@ def test_a_rating_by_games_has_the_check_of_games_or_of_the_only_dimension():
 
 
 def test_the_docs_show_the_pass_mark_of_every_kind():
-    page = (Path(__file__).parents[2] / 'docs' / 'judges.md').read_text()
-    rows = re.findall(r'^\| `(\w+)` \|[^|]*\| ([^|]*) \|', page, re.MULTILINE)
+    row = re.compile(r'^\| `(\w+)` \|[^|]*\| ([^|]*) \|', re.MULTILINE)
+    rows = row.findall(docs_page('judges'))
     assert dict(rows) == MARKS
 
 

@@ -7,8 +7,8 @@ import pytest
 from parlai_ext.api import check_judge
 from parlai_ext.core.records import record_from_json
 from parlai_ext.judge_check.check import check_items, check_pairs
-from parlai_ext.judge_check.record import JudgeCheck, to_json
-from parlai_ext.judge_check.section import check_lines
+from parlai_ext.judge_check.record import JudgeCheck, check_to_json
+from parlai_ext.report.judge import check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from tests.support.planted_judges import words
 
@@ -105,7 +105,7 @@ def test_the_items_of_a_judged_set_are_checked_as_pairs():
     check = check_items(First(), ITEMS, missing)
     assert check.probes.order.first_share == 1.0
     assert any('order' in line for line in check_lines(check))
-    assert record_from_json(JudgeCheck, to_json(check)) == check
+    assert record_from_json(JudgeCheck, check_to_json(check)) == check
 
 
 def test_without_responses_there_is_nothing_to_check():

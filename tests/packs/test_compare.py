@@ -194,7 +194,6 @@ def test_names_and_systems_that_do_not_fit_are_noted(
     [
         ('partners.calm', {'identity': 'other'}, 'partners.calm: '),
         ('openers.0', {'id': 'other'}, 'openers.content: '),
-        ('protocol', {'score': 'both'}, 'score: "target" → "both"'),
         ('protocol', {'ranking': {'bootstraps': 60}}, 'ranking.bootstraps: 50 → 60'),
     ],
 )

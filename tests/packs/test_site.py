@@ -83,7 +83,7 @@ def test_imported_packs_have_rankings_of_their_own(imported, folder, tmp_path):
 
 
 def test_a_board_whose_judge_failed_says_so(folder, tmp_path, monkeypatch):
-    failed = 'parlai_ext.judge_check.section.failure_on'
+    failed = 'parlai_ext.report.judge.failure_on'
     monkeypatch.setattr(failed, lambda ranking, dimension: f'It fails on {dimension}.')
     text = build_site(folder, tmp_path / 'site', check_pack).pages['tiny'].read_text()
     assert re.findall('"finding doubt"[^>]*>([^<]*)<', text) == ['It fails on Overall.']

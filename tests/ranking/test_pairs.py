@@ -13,12 +13,12 @@ from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.standings import (
     BINS,
     cell_means,
-    difference,
     flipped_pairs,
     lift,
     pair_differences,
     place_newcomer,
     rank_dimension,
+    score_gap,
     spreads,
 )
 from tests.support.noise import noise
@@ -139,7 +139,7 @@ def test_flipped_pairs_are_those_that_change_places():
 @pytest.mark.parametrize('apart', [0, 0.5])
 def test_a_constant_difference_has_no_width(apart):
     values = noise(1, 2, 6)
-    result = difference(np.concatenate([values + apart, values]), Sampling(50, 0))
+    result = score_gap(np.concatenate([values + apart, values]), Sampling(50, 0))
     assert (result.value, result.low, result.high) == pytest.approx((apart,) * 3)
     assert result.is_within(0, 0) != result.is_beyond(0, 0) == bool(apart)
 

@@ -70,14 +70,6 @@ def test_a_constant_side_has_no_coefficient(name):
 # ------------------------------------------------------------- systems, a reference
 
 
-def test_the_value_is_that_of_the_mean_scores():
-    found = correlated(table([1, 2, 3, 4, 5, 6, 7]), NAMES, REFERENCE)
-    # sum d^2 = 4 + 1 + 1 + 1 + 1 + 1 + 1 = 10: 1 - 60 / 336; 4 of 21 pairs turned
-    assert found['spearman'].value == pytest.approx(1 - 60 / 336)
-    assert found['kendall'].value == pytest.approx(1 - 2 * 4 / 21)
-    assert found['kendall'].n == 7
-
-
 def test_intervals_hold_the_value_and_the_order_of_systems_changes_nothing():
     values = table([1, 2, 3, 4, 5, 6, 7], noise=1.0)
     found = correlated(values, NAMES, REFERENCE)

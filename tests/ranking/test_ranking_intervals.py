@@ -164,7 +164,7 @@ def test_a_share_that_may_be_nothing_reaches_down_to_0_exactly():
     assert low == 0
 
 
-@pytest.mark.parametrize('successes, n', [(0, 10), (3, 10), (40, 40), (166, 200)])
+@pytest.mark.parametrize('successes, n', [(0, 10), (3, 10), (40, 40)])
 def test_wilsons_interval_is_that_of_scipy(successes, n):
     other = stats.binomtest(successes, n).proportion_ci(0.95, 'wilson')
     assert wilson_interval(successes, n) == pytest.approx((other.low, other.high))

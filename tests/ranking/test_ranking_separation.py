@@ -29,7 +29,7 @@ def needed_for(table, partners='sampled'):
     return dialogues_needed(('a', 'b'), values, 1, Sampling(1, 0, partners))
 
 
-def differences(rng, components, partners, openers, mean=0.0):
+def differences(rng, components, partners, openers, mean):
     """
     Draw the differences of two systems after the model of `separation`.
     """

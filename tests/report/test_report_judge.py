@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
+from parlai_ext.report import judge
 from parlai_ext.report.browse import PageDialogues
 from parlai_ext.report.page import render_rankings
 from parlai_ext.report.summary import sentences, warnings

@@ -1,5 +1,4 @@
 import unicodedata
-from pathlib import Path
 
 import pytest
 
@@ -11,6 +10,7 @@ from parlai_ext.report.table import (
 )
 from parlai_ext.view import terminal_width
 from tests.support.report_example import agreement, example_ranking
+from tests.support.repository import docs_page
 from tests.support.written import rows_of_csv
 
 HEADER = (
@@ -110,10 +110,7 @@ def test_the_terminal_says_what_agrees_and_what_is_noted(about, words):
 # ---- the table in the docs is made from the declared columns
 
 
-DOCS = Path(__file__).parents[2] / 'docs' / 'run_folder.md'
-
-
 def test_the_docs_have_the_table_that_the_declarations_make():
     rows = [f'| `{column.name}` | {column.meaning} |' for column in FILE_COLUMNS]
     table = '\n'.join(['| column | meaning |', '|---|---|', *rows])
-    assert table in DOCS.read_text(encoding='utf-8')
+    assert table in docs_page('run_folder')

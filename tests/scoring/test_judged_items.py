@@ -54,7 +54,6 @@ def given(kind, *how, **more):
     'kind, how, items',
     [
         (OfTurns, 'auto', [('a', 'b'), ('abc', 'd')]),
-        (OfTurns, 'all', [('a', 'b'), ('abc', 'd')]),
         (OfTurns, 'whole', [('abcd', 'e')]),
         (OfBoth, 'auto', [('abcd', 'e')]),
         (OfBoth, 'all', [('a', 'b'), ('abc', 'd')]),

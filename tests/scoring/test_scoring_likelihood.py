@@ -84,7 +84,7 @@ def test_what_is_no_number_is_no_score(scorer, logprobs, why):
     assert value is None and why in score.reasons[dimension]
 
 
-@pytest.mark.parametrize('turns, n_read', [(0, 5), (1, 1), (2, 2), (9, 5)])
+@pytest.mark.parametrize('turns, n_read', [(0, 5), (2, 2), (9, 5)])
 def test_turns_of_the_context_that_are_read(turns, n_read):
     for scorer, n_more in (('likelihood', 0), ('full', 1)):  # FULL reads the response
         judge = KnownJudge(lambda *_: (-1.0,))

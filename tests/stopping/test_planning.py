@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from parlai_ext.ranking.stopping_rule import ERROR, outcome_codes, pair_intervals
 from parlai_ext.stopping.planning import (
     SETTLED,
     SETTLED_IN_HALF,
@@ -15,7 +16,6 @@ from parlai_ext.stopping.planning import (
     plan_pairs,
     variance_range,
 )
-from parlai_ext.stopping.rule import ERROR, outcome_codes, pair_intervals
 
 N_PAIRS, DIFFERENCE, SPREAD = 3, 0.25, 1.0
 

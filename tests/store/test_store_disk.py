@@ -82,7 +82,7 @@ def test_what_a_killed_writer_leaves_is_written_over(tmp_path):
     write_file(path, b'earlier')
 
     def killed():
-        os.replace = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
+        os.replace = lambda *args: signal.raise_signal(signal.SIGKILL)
         write_file(path, b'longer than the next one')
 
     child = Forked(killed, tmp_path.with_suffix('.log'))

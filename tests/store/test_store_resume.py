@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import save
 from tests.support.store_samples import (
     files_under,
     play,
     sample_manifest,
     sample_run,
+    save,
     whole_run,
 )
 from tests.support.user_error import error_line, user_error
@@ -159,7 +159,6 @@ def test_a_run_under_a_scheme_of_other_code_is_not_called_damaged(tmp_path):
 HOLD = """
 import sys, time
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import save
 with RunFolder.existing(sys.argv[1]).lock():
     print('held', flush=True)
     time.sleep(600)

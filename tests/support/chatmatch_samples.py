@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from parlai_ext.core import Dialogue, Utterance, read_options
+from parlai_ext.ranking.games import Game, award_points
 from parlai_ext.scoring.chatmatch.scorer import ChatMatchOptions
-from parlai_ext.tournament.games import Game, award_points
 from tests.support import shared_data
 from tests.support.dialogues import dialogue
 from tests.support.written import json_in
@@ -136,7 +136,7 @@ UG_1_UG_2 183 0 0 15 0.516379 0.465906 29c097d1
 """
 
 
-def released_rows(self_chats=False):
+def released_rows(self_chats):
     """
     Return the rows of `RELEASED` as (name, counts, two specificities, digest).
     """

@@ -92,7 +92,7 @@ def string_logprob(folder, text):
     return -string_loss(model, ids) * (len(ids) - 1), len(ids) - 1
 
 
-def by_hand(folder, utterances, followups, scope='whole'):
+def by_hand(folder, utterances, followups, scope):
     """
     Return the 2020 program's scores: mean loss of complaints less that of praise.
     """

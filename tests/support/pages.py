@@ -29,9 +29,9 @@ from parlai_ext.data.toxic_pairs import Prompt
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.site import build_site
 from parlai_ext.ranking.standings import RankRange
+from parlai_ext.ranking.stopping_rule import Look, PairOutcome, Stopping
 from parlai_ext.report.page import write_report
 from parlai_ext.results.ranking import write_ranking
-from parlai_ext.stopping.rule import Look, PairOutcome, Stopping
 from parlai_ext.toxic.comparison import (
     compare_answers,
     draw_examples,

@@ -16,17 +16,21 @@ from parlai_ext.worlds.schedule import pairings
 from tests.support.on_cpu import CPU
 
 
+def asked(opt):
+    requested = plan.requested_protocol(PlanOptions.from_options(opt))
+    return requested, Machine.from_options(opt)
+
+
 def make_plan(opt):
-    return plan.make_plan(PlanOptions.from_options(opt), Machine.from_options(opt))
+    return plan.make_plan(*asked(opt))
 
 
 def prepare(opt):
-    return plan.prepare(PlanOptions.from_options(opt), Machine.from_options(opt))
+    return plan.prepare(*asked(opt))
 
 
 def plan_to_try(opt):
-    options = PlanOptions.from_options(opt)
-    return plan.plan_to_try(options, Machine.from_options(opt))
+    return plan.plan_to_try(*asked(opt))
 
 
 def says(name, text=None):

@@ -3,7 +3,7 @@ A small run without models: what each system says is a function of the opener.
 """
 
 from parlai_ext.core import Opener, Roster, Score, ScoredDialogue, System, content_id
-from parlai_ext.store import RunFolder, read_manifest
+from parlai_ext.store import RunFolder, read_manifest, sealed_text
 from parlai_ext.worlds.schedule import pairings
 from tests.support.dialogues import spoken
 
@@ -43,6 +43,10 @@ def sample_manifest(targets=('a', 'b'), partners=PARTNERS, **changed):
     if of_partner:
         data['partners'][partners[0]]['options'] = of_partner
     return read_manifest(data)
+
+
+def save(folder, data):
+    (folder / 'manifest.json').write_text(sealed_text(data))
 
 
 def sample_run(folder, *targets, **changed):

@@ -2,7 +2,6 @@
 A model of the catalogue is there, whole and checked, or it is not there.
 """
 
-import os
 import signal
 from multiprocessing import get_context
 
@@ -121,7 +120,7 @@ def start(die=False):
 
     def work():
         if die:
-            fetching.write_text = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            fetching.write_text = lambda *_: signal.raise_signal(signal.SIGKILL)
         fetch_model('tiny')
 
     process = get_context('fork').Process(target=work, daemon=True)

@@ -237,7 +237,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(tokenizer, monkey
         raise KeyboardInterrupt
 
     assert rendered(tokenizer, 'a') == 'a'
-    monkeypatch.setattr(fork_server.Worker, '_answer', interrupted)
+    monkeypatch.setattr(fork_server.ForkedWorker, '_answer', interrupted)
     with pytest.raises(KeyboardInterrupt):
         rendered(tokenizer, 'b')
     monkeypatch.undo()

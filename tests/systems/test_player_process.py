@@ -145,7 +145,7 @@ def test_it_ends_with_a_program_that_is_killed(strange):
     reads, writes = os.pipe()
     if not os.fork():
         os.write(writes, reply_of(load_on(HERE, strange), STARTS).text.encode())
-        os.kill(os.getpid(), signal.SIGKILL)
+        signal.raise_signal(signal.SIGKILL)
     pids = eval(os.read(reads, 1000))
     os.wait()
     assert all(map(has_ended, pids))

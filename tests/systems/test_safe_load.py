@@ -23,7 +23,6 @@ from parlai.utils.fp16 import DynamicLossScaler
 from parlai_ext import compat
 from parlai_ext.core import SystemFailed
 from parlai_ext.isolation.policy import trusted_hashes
-from parlai_ext.mini import SHIPPED
 from parlai_ext.systems.safe import load
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt, read_states
 from parlai_ext.systems.safe.unpickle import SafeUnpickler
@@ -329,9 +328,6 @@ def test_what_cannot_be_read_is_one_line(code, words, path):
         torch.load(path)
 
 
-MINI = sorted(SHIPPED.glob('*/model'))
-
-
 def read_back(states, path, **options):
     torch.save(states, path, **options)
     return read_states(path)
@@ -356,11 +352,6 @@ def same(one, other):
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return one == other
-
-
-@pytest.mark.parametrize('path', MINI, ids=lambda path: path.parent.name)
-def test_the_mini_zoo_is_read(path):
-    assert same(read_states(path), read(path))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from parlai_ext.systems.safe.load import (
     options_for_talking,
     read_opt,
 )
-from parlai_ext.systems.safe.read import read_options
+from parlai_ext.systems.safe.read import pickled_opt
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.talk import loaded
 from tests.support.tiny_models import make_generator, make_ranker, with_options
@@ -200,7 +200,7 @@ def test_options_in_a_circle_end(tmp_path):
     opt['self'] = opt
     path = stored(tmp_path, pickle.dumps(opt))
     with open(path, 'rb') as file:
-        assert read_options(file)['model'] == 'seq2seq'
+        assert pickled_opt(file)['model'] == 'seq2seq'
     with user_error('cannot be read: ValueError: Circular'):
         read_opt(path)
 

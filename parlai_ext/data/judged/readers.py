@@ -48,8 +48,8 @@ from parlai_ext.files import (
     LARGEST,
     is_texts,
     json_lines,
-    number,
     open_zip,
+    parse_number,
     read_csv,
     read_json,
     read_member,
@@ -329,7 +329,7 @@ def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
             raise file.error(place, f"'scores' is an object, not {brief(scores)}")
         keys = ('context', 'response', 'reference', 'model')
         # means, as texts
-        means = {q: [number(str(scores[q]))] for q in file.columns if q in scores}
+        means = {q: [parse_number(str(scores[q]))] for q in file.columns if q in scores}
         record = {**dict(zip(keys, texts, strict=True)), 'annotations': means}
         records.append((place, record))
     return read_objects(file, organisers_items, records)
@@ -362,7 +362,7 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
                 f'{where}: {annotator} judged this item by {quality} in a line before; '
                 'a column `item` tells items of the same texts apart'
             )
-        value = number(row['value'])
+        value = parse_number(row['value'])
         if value is None and row['value'].lower() not in NO_VALUE:
             raise UserError(
                 f'{where}: column value: a number such as 3.5 is expected, nothing or '
@@ -589,7 +589,7 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
     }
     answers: dict[tuple[str, str], Annotations] = {}
     for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
-        values = [number(cell) for cell in cells[3:5]]
+        values = [parse_number(cell) for cell in cells[3:5]]
         given = zip((*CRITERIA, TOGETHER), (*values, mean(values)), strict=True)
         of_response = answers.setdefault((cells[2], cells[1]), {})
         for quality, value in given:
@@ -650,7 +650,7 @@ def read_votes(
                 continue
             values = []
             for column, value in worth.items():
-                votes = number(cell := row.get(column) or '0')
+                votes = parse_number(cell := row.get(column) or '0')
                 if votes is None or votes < 0 or votes != int(votes):
                     problem = f'{column}: {cell!r} is no number of votes'
                     raise UserError(f'{row["where"]}: {problem}')

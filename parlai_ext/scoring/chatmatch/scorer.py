@@ -35,6 +35,7 @@ from parlai_ext.core import (
     mean,
     option,
 )
+from parlai_ext.ranking.games import Game, award_points
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
@@ -50,7 +51,6 @@ from parlai_ext.scoring.chatmatch.concepts import (
 )
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.likelihood import finite_sum, judge_option
-from parlai_ext.tournament.games import Game, award_points
 
 DIMENSIONS = (
     'fluency',
@@ -366,7 +366,10 @@ def knowledge(
     names: Sequence[Sequence[str]] | None, n: int, rules: ChatMatchOptions
 ) -> Sequence[int | None]:
     """
-    Return how many entities each turn brings: all of them, or only new ones.
+    Return how many entities each turn names, or, as the released script counts, how
+    many that no turn before has named; `None` for each turn without entities.
+
+    :param n: how many turns there are.
     """
     if names is None:
         return [None] * n

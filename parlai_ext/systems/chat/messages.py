@@ -27,7 +27,7 @@ from parlai_ext.core import (
     parse_json,
 )
 from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.isolation.fork_server import ForkedTask, Worker
+from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
 
 FIRST_TURNS = ('ask', 'system', 'drop', 'keep')
 ASK = 'Hello! Please start a conversation.'
@@ -260,13 +260,13 @@ _lock = threading.Lock()
 
 
 @functools.cache
-def _renderer(owner: int) -> Worker:
+def _renderer(owner: int) -> ForkedWorker:
     """
     Start the process that renders.
 
     :param owner: the process that asks; a fork must not share its channel.
     """
-    return Worker(ForkedTask(WORKER, {}, MEMORY))
+    return ForkedWorker(ForkedTask(WORKER, {}, MEMORY))
 
 
 def renderer(*_: Any) -> Callable[[JsonObject], tuple[str, str]]:

@@ -457,7 +457,7 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> JsonObject:
             if data.lstrip()[:1] in (b'', b'{', b'['):
                 raise read.unreadable(str(path), error) from error
             file.seek(0)  # a pickle, as ParlAI wrote it until 2019
-            opt = pickle.load(file) if trust else read_in_child(read.read_options, path)
+            opt = pickle.load(file) if trust else read_in_child(read.pickled_opt, path)
     if not isinstance(opt, dict):
         raise BadModelFile(str(path), 'it holds no options')
     read.check_values(str(path), opt, 'its options hold')
@@ -474,7 +474,7 @@ def read_states(path: str | Path) -> dict[str, Any]:
     :raises UserError: when it cannot be read, or is more than data.
     """
     if not is_trusted_file(path):
-        return read.read_states(str(path))
+        return read.read_states_as_data(str(path))
     states: dict[str, Any] = _load_trusted_tensors(str(path), 'cpu')
     read.check_states(str(path), states)
     return states
@@ -515,12 +515,12 @@ def convert_file(file: IO[bytes], output: str) -> tuple[list[str], int]:
     """
     Convert an open model file as `convert_states` does, in this process.
     """
-    return _written(read.read_states(file), Path(output))
+    return _written(read.read_states_as_data(file), Path(output))
 
 
 def _written(states: dict[str, Any], output: Path) -> tuple[list[str], int]:
     dropped = read.write_states(states, output)
-    written = read.read_states(str(output))['model']
+    written = read.read_states_as_data(str(output))['model']
     if not read.same_bits(states['model'], written):
         raise UserError(f'{output}: the weights read back are not those written')
     return dropped, len(written)

@@ -22,7 +22,7 @@ import torch
 from parlai_ext.core import UserError, first_line, parse_json, parse_own_json
 from parlai_ext.files import open_zip
 from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.isolation.fork_server import ForkedTask, Worker
+from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
 from parlai_ext.systems.safe.unpickle import (
     BadModelFile,
     Refused,
@@ -98,7 +98,7 @@ def check_states(path: str, states: Any) -> None:
         raise BadModelFile(path, 'it holds no weights of a ParlAI model')
 
 
-def read_states(f: Any) -> dict[str, Any]:
+def read_states_as_data(f: Any) -> dict[str, Any]:
     """
     Return the content of a model file of ParlAI: ``{'model': weights, …}``.
     """
@@ -113,7 +113,7 @@ def stored_parameters(f: Any) -> int:
     Return how many parameters a model file holds, shared ones once. They are not read.
     """
     with torch.serialization.skip_data():
-        states = read_states(f)
+        states = read_states_as_data(f)
     tensors = [v for v in states['model'].values() if isinstance(v, torch.Tensor)]
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
 
@@ -146,7 +146,7 @@ def read_pickle(file: IO[bytes]) -> Any:
         return pickle_module(path).load(file)
 
 
-def read_options(file: IO[bytes]) -> Any:
+def pickled_opt(file: IO[bytes]) -> Any:
     """
     Return the options in a plain pickle, as ParlAI wrote them until 2019.
     """
@@ -269,7 +269,9 @@ def read_in_child(
     }
     folder = str(output.absolute().parent) if output else None
     modules = (read.__module__,)  # imported once, not by each reader
-    worker = Worker(ForkedTask(CHILD, given, memory, folder, seconds, modules=modules))
+    worker = ForkedWorker(
+        ForkedTask(CHILD, given, memory, folder, seconds, modules=modules)
+    )
     try:
         kind, value = worker.ask(None, None)
     except UserError:

@@ -149,7 +149,9 @@ def _empty_array(kind: Any, shape: Any, code: Any) -> np.ndarray:
 def _array_of(
     data: Any, dtype: np.dtype[Any], shape: Any, order: Any = 'C'
 ) -> np.ndarray:
-    # numpy's ``_frombuffer``, by which pickles of protocol 5 hold arrays
+    """
+    Stand in for numpy's ``_frombuffer``, by which pickles of protocol 5 hold arrays.
+    """
     if type(data) not in (bytes, bytearray) or dtype.hasobject:
         raise TypeError('an array of something else than numbers')
     return np.frombuffer(bytearray(data), dtype).reshape(shape, order=order)

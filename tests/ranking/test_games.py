@@ -4,7 +4,7 @@ Tournaments: games whose points are worked out by hand.
 
 import pytest
 
-from parlai_ext.tournament.games import Game, award_points, mean_raw
+from parlai_ext.ranking.games import Game, award_points, mean_raw
 
 
 def game(first, second, mine, yours, dims='abcdefg', id=''):

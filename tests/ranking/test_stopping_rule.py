@@ -8,7 +8,7 @@ from scipy import integrate, optimize, stats
 
 from benchmarks.stopping import LADDERS, MEASURED, drawn_scores, is_wrong, simulate
 from parlai_ext.ranking.standings import RankRange, fold_games, known_means
-from parlai_ext.stopping.rule import (
+from parlai_ext.ranking.stopping_rule import (
     FEWEST_TO_SETTLE,
     ORDER,
     TIE,
