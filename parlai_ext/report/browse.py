@@ -5,7 +5,7 @@ A page has room for so many characters. Where all dialogues of a run fit, all ar
 Else the choice is the same every time: for each target the highest, the lowest and the
 middle scored dialogues, some without a score, and the rest drawn by a hash of opener
 and partner: so extremes do not stand for all, and systems can be compared on the same
-openers. Thousands of dialogues never lie in memory.
+openers. Of a large run not all dialogues lie in memory; they are read again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

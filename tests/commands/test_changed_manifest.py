@@ -16,10 +16,9 @@ from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import UserError
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import save
 from tests.support.mutations import MORE_OTHERS, mutations
 from tests.support.small_run import SMALL, small_config
-from tests.support.store_samples import whole_run
+from tests.support.store_samples import save, whole_run
 
 READERS = {
     'open': RunFolder.existing,
