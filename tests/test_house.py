@@ -153,9 +153,9 @@ DEEDS = {
         commands.command commands.doctor compat.worlds isolation.fork_server
         isolation.outside_code isolation.policy models.handle models.judge_process
         ranking.ratings report.page report.table results.rank scoring.references
-        scoring.registry scoring.toxicity systems.catalogue.conversions systems.parlai_agents
-        systems.pretrained systems.safe.load systems.safe.read systems.task_data
-        tasks.pairs.agents worlds.roster_worlds
+        scoring.registry scoring.toxicity systems.catalogue.conversions
+        systems.parlai_agents systems.pretrained systems.safe.load systems.safe.read
+        systems.task_data tasks.pairs.agents worlds.roster_worlds
         """,
         r'(?<!def )\b(import_module|__import__|exec_module|spec_from_file_location'
         r'|load_\w+_module|create_task_agent_from_taskname|resolve_name)\('
