@@ -1,5 +1,5 @@
 """
-The dialogues that the page carries: chosen, read again, and made JSON data.
+The dialogues that the page carries: chosen, and made JSON data.
 
 A page has room for so many characters. Where all dialogues of a run fit, all are there.
 Else the choice is the same every time: for each target the highest, the lowest and the

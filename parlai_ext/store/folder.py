@@ -62,8 +62,8 @@ T = TypeVar('T')
 SCORER_FILE = 'scorer.json'
 STOPPING_FILE = 'stopping.json'  # the looks at a run that stops when it is settled
 REPLIES = 'replies'  # of dialogues that are not written yet
-# bytes of files whose records stay in memory: about 3,000 dialogues with their scores,
-# of which a page shows as many
+# bytes of files whose records stay in memory: 2,000 to 3,000 dialogues with their
+# scores, as many as a page shows, in 35 MB
 MOST_HELD = 16_000_000
 
 
