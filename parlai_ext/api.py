@@ -428,14 +428,13 @@ def _read_dialogues(given: Any, speakers: Sequence[str]) -> list[Dialogue]:
         return [_dialogue('0', items, 'dialogues', speakers)]
     dialogues = []
     for i, value in enumerate(items):
+        where = f'dialogues[{i}]'
         if isinstance(value, Dialogue):
             dialogues.append(value)
         elif _is_turn(value) or not isinstance(value, Sequence):
-            raise UserError(
-                f'dialogues[{i}]: a list of turns is expected, not {value!r:.80}'
-            )
+            raise UserError(f'{where}: a list of turns is expected, not {value!r:.80}')
         else:
-            dialogues.append(_dialogue(str(i), value, f'dialogues[{i}]', speakers))
+            dialogues.append(_dialogue(str(i), value, where, speakers))
     return dialogues
 
 

@@ -228,9 +228,9 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
         for dimension, values in tables.scores.items()
     }
-    signature = PART_SEPARATOR.join([not_run.played_signature(run), scorer_signature])
+    played = not_run.played_signature(run)
     ranking = Ranking(
-        signature=signature,
+        signature=PART_SEPARATOR.join([played, scorer_signature]),
         protocol=plan.protocol.name,
         partners=options.partners,
         bootstraps=scores.bootstraps,
@@ -250,8 +250,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     )
     for analysis in ANALYSES:
         ranking = resolve_name(analysis)(ranking, scores, reference)
-    notes = ranking_notes(scores, ranking)
-    return replace(ranking, notes=(*notes, *reference.notes))
+    return replace(ranking, notes=(*ranking_notes(scores, ranking), *reference.notes))
 
 
 def rank_by_own_rule(run: RunFolder, scorer_signature: str) -> Ranking:
