@@ -102,8 +102,11 @@ def read_page_dialogues(
     reasons = {(one.pairing_id, one.dialogue_id): why for one, why in picks.items()}
     dialogues: list[dict[str, Any]] = []
     for shard in run.dialogue_shards():
-        read = run.read_dialogues(shard)
-        chosen = [one for one in read if (one.pairing_id, one.id) in reasons]
+        chosen = [
+            one
+            for one in run.read_dialogues(shard)
+            if (one.pairing_id, one.id) in reasons
+        ]
         scored = [store.by_dialogue(shard) if chosen else {} for store in stores]
         pairing = run.pairing(shard.pairing_id)
         names = target_and_partner(pairing, run.manifest)

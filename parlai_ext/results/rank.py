@@ -228,9 +228,10 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
         for dimension, values in tables.scores.items()
     }
-    played = not_run.played_signature(run)
     ranking = Ranking(
-        signature=PART_SEPARATOR.join([played, scorer_signature]),
+        signature=PART_SEPARATOR.join(
+            [not_run.played_signature(run), scorer_signature]
+        ),
         protocol=plan.protocol.name,
         partners=options.partners,
         bootstraps=scores.bootstraps,
