@@ -71,7 +71,7 @@ class RunFolder:
     """
     A run on disk. Reading needs no lock; writing needs `lock`.
 
-    No shard changes once it is there, so `held` has what was read last.
+    No shard changes once it is there, so `held` has what was read.
     """
 
     def __init__(self, root: Path, manifest: Manifest):
@@ -264,7 +264,7 @@ class RunFolder:
 
     def read_bytes(self, path: Path, purpose: str) -> bytes:
         """
-        Return a shard's bytes. Where all that was read gets too much, it is dropped.
+        Return a shard's bytes. Where all that was read gets too much, nothing is held.
 
         :param purpose: what running again is for, if the file is missing.
         """
@@ -275,7 +275,6 @@ class RunFolder:
         self._room -= len(data)
         if self._room < 0:
             self.held.clear()
-            self._room = MOST_HELD
         return data
 
     @property
