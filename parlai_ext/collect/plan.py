@@ -159,8 +159,8 @@ def prepare(requested: RequestedProtocol, machine: Machine) -> tuple[RunFolder, 
         return run, run.plan
     plan = make_plan(requested, machine)
     run = RunFolder.open(run_dir, plan.manifest)
-    by_user = requested.scorer_is_named
-    note_parts(run.manifest, [*named_systems(plan), *([SCORER] if by_user else [])])
+    scorers = [SCORER] if requested.scorer_is_named else []
+    note_parts(run.manifest, [*named_systems(plan), *scorers])
     return run, plan
 
 
@@ -215,10 +215,9 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
         now = protocol.roster.targets
     else:
         protocol = known_protocol(options, run)
-    before = run.plan.roster.targets if run else ()
     more = [system for system, _ in added]
-    roster = replace(protocol.roster, targets=_merge_targets(before, now, more))
-    protocol = replace(protocol, roster=roster)
+    targets = _merge_targets(run.plan.roster.targets if run else (), now, more)
+    protocol = replace(protocol, roster=replace(protocol.roster, targets=targets))
     asked = {s.name for s in [*now, *more]}
     guessed = [name for name, about in infos.items() if about.guess]
     families = {name: about.family for name, about in infos.items() if about.family}

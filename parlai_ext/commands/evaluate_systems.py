@@ -55,14 +55,14 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.results.ranking import write_ranking
         from parlai_ext.stopping.run import collect_until_settled
 
-        opt, rules = self.opt, flag_values(RankingOptions, self.opt)
+        rules = flag_values(RankingOptions, self.opt)
         scored = collect_until_settled(
             asked, machine, self.options(EngineOptions), stop, rules
         )
         run = scored.run
         with run.lock():
             scores = read_run_scores(run, scored.signature, rules)
-            check_run(run, scored.scorer, sample=opt['check_sample'])
+            check_run(run, scored.scorer, sample=self.opt['check_sample'])
             ranking = rank_scores(scores, self.human_judgements)
             write_ranking(run, ranking)
             page = write_report(run, ranking, tables=scores.tables)
@@ -70,6 +70,6 @@ class EvaluateSystems(PlanCommand):
         print(terminal_report(ranking, audit_doubts(run, ranking)))
         print_lines([*forecast_comparison_lines(run), f'report: {page.resolve()}'])
         stop_if_incomplete(run, scored.problems)
-        if opt['require_judge_check']:
+        if self.opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

@@ -99,14 +99,15 @@ def read_page_dialogues(
         picks = dict.fromkeys(picks, '')
     stores = [run.scores(ranking.scorer_signature) for ranking in rankings]
     labels = [store.about().evidence_labels for store in stores]
-    reasons = {(one.pairing_id, one.dialogue_id): why for one, why in picks.items()}
+    wanted = grouped(
+        (one.pairing_id, (one.dialogue_id, why)) for one, why in picks.items()
+    )
     dialogues: list[dict[str, Any]] = []
     for shard in run.dialogue_shards():
-        chosen = [
-            one
-            for one in run.read_dialogues(shard)
-            if (one.pairing_id, one.id) in reasons
-        ]
+        reasons = dict(wanted.get(shard.pairing_id, ()))
+        if not reasons:
+            continue
+        chosen = [one for one in run.read_dialogues(shard) if one.id in reasons]
         scored = [store.by_dialogue(shard) if chosen else {} for store in stores]
         pairing = run.pairing(shard.pairing_id)
         names = target_and_partner(pairing, run.manifest)
@@ -114,7 +115,7 @@ def read_page_dialogues(
             {
                 **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
                 'both': are_both_judged(names, run.manifest),
-                'why': reasons[dialogue.pairing_id, dialogue.id],
+                'why': reasons[dialogue.id],
                 'scored': [
                     scored_data(dialogue, by_id.get(dialogue.id), names, one, own)
                     for one, by_id, own in zip(rankings, scored, labels, strict=True)

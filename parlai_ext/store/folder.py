@@ -264,7 +264,8 @@ class RunFolder:
 
     def read_bytes(self, path: Path, purpose: str) -> bytes:
         """
-        Return a shard's bytes. Where all that was read gets too much, nothing is held.
+        Return a shard's bytes. Where all that was read gets too much, what is held
+        is dropped before each further file.
 
         :param purpose: what running again is for, if the file is missing.
         """
@@ -562,13 +563,14 @@ class ScoreStore:
         dialogues' file: one, unless it was tampered with.
         """
         path = self.path(shard)
-        if path not in self.run.held:
+        held = self.run.held
+        if path not in held:
             data = self.run.read_bytes(path, 'have it scored')
             records = decode_shard(data, shard.index, path)
             scored = read_records(scored_from_record, records, path, 'score')
             recorded = {str(record['dialogues']) for record in records}
-            self.run.held[path] = scored, recorded
-        scored, recorded = self.run.held[path]
+            held[path] = scored, recorded
+        scored, recorded = held[path]
         return scored, recorded
 
     def _check_source(self, shard: ShardKey, recorded: set[str]) -> None:

@@ -238,8 +238,8 @@ class Server:
         now = random_state()
         answer['random'] = None if now == self.random else now
         self.random = now
-        facts = {'missing': self.missing, 'uses_gpu': torch.cuda.is_initialized()}
-        return answer | facts | {'said': said}
+        answer |= {'missing': self.missing, 'uses_gpu': torch.cuda.is_initialized()}
+        return answer | {'said': said}
 
     def usage(self) -> Usages:
         """
