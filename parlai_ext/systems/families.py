@@ -387,6 +387,9 @@ def rows_of_own_dialogue(agent: Any, clones: Sequence[Any]) -> Iterator[None]:
         return
     rows: list[int] = []
 
+    if agent.rank_top_k <= 0:  # torch_ranker_agent.py:559 makes a tensor of each rank
+        agent.rank_top_k = agent.opt['cap_num_predictions']
+
     def eval_step(batch: Batch) -> Any:
         rows[:] = batch.valid_indices.tolist()
         return type(agent).eval_step(agent, batch)

@@ -720,7 +720,7 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 # output layer.
 
 LARGEST_TREE = 512  # nodes after the start; a single continuation may have more
-LARGEST_LOGITS = 2**24  # numbers that the output layer writes at once
+LARGEST_LOGITS = 2**22  # numbers that the output layer writes at once: 16 MB
 KNOWN_TREES = 256  # sets of continuations whose trees are remembered
 # a context, and the trees of its continuations
 TreesOfContext = tuple[Tokens, Sequence[TreePack]]
@@ -874,7 +874,7 @@ class EncoderDecoder(LikelihoodEngine):
                 hidden.flatten(0, 1)[asked.to(hidden.device)],
                 at,
                 ids,
-                max(1, LARGEST_LOGITS // self.vocabulary),
+                LARGEST_LOGITS // self.vocabulary,
             )
             del hidden  # whose memory the next trees need
             for i, some in zip(which, batch.rows(logprobs.tolist()), strict=True):
