@@ -5,14 +5,13 @@ in a terminal.
 A judge that fails its check takes the headline away: no system comes first.
 """
 
-from collections.abc import Mapping
 from itertools import product
+from operator import attrgetter
 from statistics import median
 
 from parlai_ext.core import GIVEN_JUDGED, grouped
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.marks import (
-    ALL_PARROTS,
     AUTHORS,
     KIND_WORDS,
     VERBS,
@@ -28,7 +27,7 @@ from parlai_ext.judge_check.record import (
     JudgeCheck,
     KindResult,
 )
-from parlai_ext.report.view import Doubt, RankingView
+from parlai_ext.report.view import Doubt, Doubts, RankingView
 from parlai_ext.results.ranking import CardModel, JudgeCard, Ranking
 from parlai_ext.view import (
     Cell,
@@ -82,28 +81,37 @@ def failure_on(ranking: Ranking, dimension: str) -> str | None:
     return f'This judge {does}; the order below says little about quality.'
 
 
-def terminal_card(ranking: Ranking, doubt: Doubt | None) -> list[str]:
+def terminal_card(ranking: Ranking, doubts: Doubts) -> list[str]:
     """
     Return the card for a terminal, some lines.
 
-    :param doubt: what the audit says against the ranking.
+    :param doubts: what the audit says against the ranking.
     """
     check = ranking.leading_check
-    others = ranking.dimensions[1:]
     return terminal_lines(
         'judge',
         card=ranking.judge,
         check=check,
-        doubt=doubt,
-        shares=_shares(check) if check else {},
-        others={
-            'fails': [n for n in others if outcome_on(ranking, n) == FAIL],
-            'is weak': [n for n in others if outcome_on(ranking, n) == WEAK],
+        doubt=leading_doubt(ranking, doubts),
+        shares={
+            f'how often {AUTHORS[source]} score above': [
+                f'{_label(kind, kind.kind.replace("_", " "))} {number(kind.share)}'
+                for kind in kinds
+            ]
+            for source, kinds in _tested(check).items()
         },
+        others=grouped((outcome_on(ranking, n), n) for n in ranking.dimensions[1:]),
         agreement=agreement_with_people(ranking),
         judge_text=judge_text,
         reads_text=reads_text,
     )
+
+
+def leading_doubt(ranking: Ranking, doubts: Doubts) -> Doubt | None:
+    """
+    Return what the audit says against a ranking on its first dimension.
+    """
+    return doubts.get(next(iter(ranking.dimensions), ''))
 
 
 def judge_text(card: JudgeCard) -> str:
@@ -199,37 +207,26 @@ def agreement_on_sets(signature: str) -> str | None:
 
 def _tested(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
     """
-    Return what was tried on the originals of each author, parrots together.
+    Return what was tried on the originals of each author: at the end all parrots
+    together, and of the single kinds of parrots the one above which they score least.
     """
-    return grouped(
+    tested = grouped(
         (kind.source, kind)
         for kind in (check.kinds if check else ())
-        if kind.outcome != UNTESTED and kind.kind not in PARROTS
+        if kind.outcome != UNTESTED
     )
+    for kinds in tested.values():
+        parrots = [kind for kind in kinds if kind.kind in PARROTS]
+        kinds[:] = [kind for kind in kinds if kind not in parrots]
+        kinds += sorted(parrots, key=attrgetter('share'))[:1]
+    return tested
 
 
-def _shares(check: DimensionCheck) -> Mapping[str, str]:
+def _label(kind: KindResult, name: str) -> str:
     """
-    Return by its title, one for each author of originals, the share of each kind; of
-    the parrots that of all together, and the lowest.
+    Return the name of a kind that was tried, with what a single parrot is there for.
     """
-
-    def text(kind: KindResult) -> str:
-        share = f'{kind.kind.replace("_", " ")} {number(kind.share)}'
-        if kind.kind != ALL_PARROTS:
-            return share
-        single = [
-            one
-            for one in check.kinds
-            if one.kind in PARROTS and one.source == kind.source and one.n
-        ]
-        lowest = min(single, key=lambda one: one.share or 0.0)
-        return f'{share} (lowest: {text(lowest)})'
-
-    return {
-        f'how often {AUTHORS[source]} score above': ', '.join(map(text, kinds))
-        for source, kinds in _tested(check).items()
-    }
+    return f'of these least: {name}' if kind.kind in PARROTS else name
 
 
 # -------------------------------------------------------------------- on the page
@@ -242,12 +239,12 @@ def judge_section(view: RankingView) -> Section:
     A doubt stands in the place of the outcome of a check that did not fail.
     """
     ranking = view.ranking
-    doubt = view.doubts.get(next(iter(ranking.dimensions), ''))
+    doubt = leading_doubt(ranking, view.doubts)
     card, check = ranking.judge, ranking.leading_check
     models = card.models if card else ()
     outcome = UNCHECKED if check is None else check.outcome
     data = {
-        'outcome': doubt.tag if doubt and outcome != FAIL else outcome,
+        'outcome': doubt.words if doubt and outcome != FAIL else outcome,
         'rows': [
             *([('Audit', doubt.sentence)] if doubt else []),
             ('Judge', judge_text(card) if card else NOT_RECORDED),
@@ -256,11 +253,12 @@ def judge_section(view: RankingView) -> Section:
             ('Speed', view.speed or NOT_RECORDED),
         ],
         'bars': {
-            f'{AUTHORS[source]} {VERBS[source]}': kinds
+            f'{AUTHORS[source]} {VERBS[source]}': [
+                (kind, _label(kind, KIND_WORDS[kind.kind])) for kind in kinds
+            ]
             for source, kinds in _tested(check).items()
         },
         'check': ranking.judge_check,
-        'words': KIND_WORDS,
         'checks': [
             (one, Table(KIND_COLUMNS, one.kinds))
             for name in ranking.dimensions

@@ -350,9 +350,7 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     lines = terminal_lines(
         'ranking',
         ranking=ranking,
-        judge=judge.terminal_card(
-            ranking, doubts.get(next(iter(ranking.dimensions), ''))
-        ),
+        judge=judge.terminal_card(ranking, doubts),
         boards=leaderboards(ranking),
         parts=[
             resolve_name(lines)(part)

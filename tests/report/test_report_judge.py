@@ -87,6 +87,14 @@ def test_a_parrot_that_does_not_count_is_marked_so(higher, said):
     assert ('counts at 0.50 or less' in shown(ranking)[1]) is said
 
 
+def test_the_parrot_that_the_judge_likes_best_is_named_with_all_of_them():
+    ranking = ranking_with({**PASSES, 'flatterer': 180, 'mirror': 60})
+    terminal, page = map(on_one_line, shown(ranking))
+    # (180 + 60) of 400, and 60 of 200
+    assert 'parrots 0.60, of these least: mirror 0.30' in terminal
+    assert 'of these least: the last turn with its pronouns swapped' in page
+
+
 def test_files_carry_the_outcome():
     ranking = ranking_with(FAILS, fluency=WEAK)
     rows = rows_of_csv(leaderboard_csv(ranking))

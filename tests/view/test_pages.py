@@ -39,6 +39,19 @@ def test_two_runs_of_one_name_are_told_apart(pages):
     assert 'run (2)' in page
 
 
+def test_scores_that_moved_are_counted_among_systems_of_both_runs(pages):
+    # of three targets, two are ranked in both
+    assert '<b>0 of 2</b>' in pages['side_by_side'].read_text()
+
+
+def test_two_dialogues_fit_side_by_side_on_a_telephone(browser, pages):
+    browser.show(width=400)
+    browser.open(pages['side_by_side'])
+    tables = '[...document.querySelectorAll(".scroll:has(.side)")]'
+    assert browser.evaluate(f'{tables}.length') > 0
+    assert browser.evaluate(f'{tables}.every((e) => e.scrollWidth <= e.clientWidth)')
+
+
 def test_tables_and_frames_are_written_in_one_template_each():
     texts = {path.name: path.read_text('utf-8') for path in TEMPLATES.glob('**/*.j2')}
     marks = {
