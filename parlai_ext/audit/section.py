@@ -26,7 +26,6 @@ from parlai_ext.view import (
     Cell,
     Column,
     Table,
-    few_names,
     wrap_lines,
 )
 from parlai_ext.view.page import Section, terminal_lines
@@ -100,7 +99,7 @@ def audit_doubt(audit: Audit) -> Doubt | None:
         kinds=[name.removeprefix('canary-').replace('_', ' ') for name in names],
         n_canaries=sum(row.quantity == 'rank' for row in canaries),
         n_sure=len(sure),
-        systems=few_names(list(dict.fromkeys(row.system for row in beaten)), 'and'),
+        systems=list(dict.fromkeys(row.system for row in beaten)),
     )
     return Doubt(sentence, words, is_refuted=not beaten or bool(sure))
 

@@ -89,13 +89,7 @@ def render_sides(first: Side, other: Side) -> str:
         for name in first.ranking.dimensions
         if name in other.ranking.dimensions
     }
-    intervals = Counter(
-        column.value(row)
-        for board in [*boards.values()][:1]
-        for column in board.columns
-        for row in board.rows
-        if column.name == 'intervals'
-    )
+    rows = next(iter(boards.values())).rows if boards else ()
     return render_page(
         'side_by_side.html.j2',
         sides=sides,
@@ -104,7 +98,7 @@ def render_sides(first: Side, other: Side) -> str:
             [side.ranking.scorer_signature for side in sides],
         ),
         boards=boards,
-        intervals=intervals,
+        intervals=Counter(map(_intervals, rows)),
         judges=list(map(judge_section, views)),
         dialogues=chosen_dialogues(first.run, other.run),
         marked=marked_words,

@@ -27,7 +27,7 @@ from parlai_ext.judge_check.record import (
     JudgeCheck,
     KindResult,
 )
-from parlai_ext.report.view import Doubt, Doubts, RankingView
+from parlai_ext.report.view import Doubts, RankingView
 from parlai_ext.results.ranking import CardModel, JudgeCard, Ranking
 from parlai_ext.view import (
     Cell,
@@ -53,19 +53,11 @@ LEVELS = {'turn': 'over turns', 'dialogue': 'over dialogues', 'system': 'over sy
 MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
 
 
-def check_on(ranking: Ranking, dimension: str) -> DimensionCheck | None:
-    """
-    Return the check behind the ranking on a dimension; `None` where none was made.
-    """
-    check = ranking.judge_check
-    return None if check is None else check.check_of(dimension)
-
-
 def outcome_on(ranking: Ranking, dimension: str) -> str:
     """
     Return ``pass``, ``weak``, ``fail`` or ``unchecked``.
     """
-    check = check_on(ranking, dimension)
+    check = ranking.check_of(dimension)
     return UNCHECKED if check is None else check.outcome
 
 
@@ -74,7 +66,7 @@ def failure_on(ranking: Ranking, dimension: str) -> str | None:
     Return what stands above the leaderboard of a dimension on which the judge failed,
     and in place of "… comes first".
     """
-    check = check_on(ranking, dimension)
+    check = ranking.check_of(dimension)
     if check is None or not check.failed:
         return None
     does = check.reasons[0].removeprefix('it ')
@@ -87,31 +79,22 @@ def terminal_card(ranking: Ranking, doubts: Doubts) -> list[str]:
 
     :param doubts: what the audit says against the ranking.
     """
-    check = ranking.leading_check
     return terminal_lines(
         'judge',
-        card=ranking.judge,
-        check=check,
-        doubt=leading_doubt(ranking, doubts),
+        ranking=ranking,
+        doubt=doubts.get(ranking.leading_dimension),
         shares={
             f'how often {AUTHORS[source]} score above': [
                 f'{_label(kind, kind.kind.replace("_", " "))} {number(kind.share)}'
                 for kind in kinds
             ]
-            for source, kinds in _tested(check).items()
+            for source, kinds in _tested(ranking.leading_check).items()
         },
         others=grouped((outcome_on(ranking, n), n) for n in ranking.dimensions[1:]),
         agreement=agreement_with_people(ranking),
         judge_text=judge_text,
         reads_text=reads_text,
     )
-
-
-def leading_doubt(ranking: Ranking, doubts: Doubts) -> Doubt | None:
-    """
-    Return what the audit says against a ranking on its first dimension.
-    """
-    return doubts.get(next(iter(ranking.dimensions), ''))
 
 
 def judge_text(card: JudgeCard) -> str:
@@ -166,7 +149,7 @@ def agreement_with_people(ranking: Ranking) -> str:
     far as either was measured.
     """
     texts = []
-    dimension = next(iter(ranking.dimensions), '')
+    dimension = ranking.leading_dimension
     agreement = ranking.reference.get(dimension)
     if agreement and agreement.kind == 'human':
         name = ranking.leading_coefficient(dimension)
@@ -222,6 +205,13 @@ def _tested(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
     return tested
 
 
+def _words(kind: KindResult) -> str:
+    """
+    Return what a copy of a kind is, which older checks may call otherwise.
+    """
+    return KIND_WORDS.get(kind.kind, kind.kind.replace('_', ' '))
+
+
 def _label(kind: KindResult, name: str) -> str:
     """
     Return the name of a kind that was tried, with what a single parrot is there for.
@@ -239,10 +229,10 @@ def judge_section(view: RankingView) -> Section:
     A doubt stands in the place of the outcome of a check that did not fail.
     """
     ranking = view.ranking
-    doubt = leading_doubt(ranking, view.doubts)
-    card, check = ranking.judge, ranking.leading_check
+    doubt = view.doubts.get(ranking.leading_dimension)
+    card = ranking.judge
     models = card.models if card else ()
-    outcome = UNCHECKED if check is None else check.outcome
+    outcome = outcome_on(ranking, ranking.leading_dimension)
     data = {
         'outcome': doubt.words if doubt and outcome != FAIL else outcome,
         'rows': [
@@ -254,15 +244,15 @@ def judge_section(view: RankingView) -> Section:
         ],
         'bars': {
             f'{AUTHORS[source]} {VERBS[source]}': [
-                (kind, _label(kind, KIND_WORDS[kind.kind])) for kind in kinds
+                (kind, _label(kind, _words(kind))) for kind in kinds
             ]
-            for source, kinds in _tested(check).items()
+            for source, kinds in _tested(ranking.leading_check).items()
         },
         'check': ranking.judge_check,
         'checks': [
             (one, Table(KIND_COLUMNS, one.kinds))
             for name in ranking.dimensions
-            if (one := check_on(ranking, name))
+            if (one := ranking.check_of(name))
         ],
     }
     return Section('judge', 'Judge', data)
@@ -285,7 +275,7 @@ KIND_COLUMNS = (
     Column(
         'kind',
         'Copy',
-        show=lambda kind: KIND_WORDS.get(kind.kind, kind.kind.replace('_', ' ')),
+        show=_words,
     ),
     Column('source', 'Original by'),
     number_column('share', 'Original above', show=_share_cell),
@@ -298,4 +288,4 @@ def check_lines(check: JudgeCheck) -> list[str]:
     Return the outcomes as lines of text, one for each dimension that does not pass, and
     what a prompted judge does when it is asked again, or the other way round.
     """
-    return terminal_lines('judge_check', check=check, probes=check.probes)
+    return terminal_lines('judge_check', check=check)

@@ -85,11 +85,11 @@ def judge_card(
         lacks only the signature is known.
     """
     settings = _signature_fields(MODEL.sub('', signature))
-    scorer = settings.pop('scorer', '') or signature.partition('|')[0]
+    settings.pop('scorer', None)
     signed = [(kind, text) for kind, text in MODEL.findall(signature) if text != 'none']
     recorded = about.models or (None,) * len(signed)
     return JudgeCard(
-        scorer,
+        scorer_name(signature),
         settings,
         tuple(
             CardModel(
@@ -286,9 +286,7 @@ class Ranking:
         """
         The judge check behind the first dimension; `None` where no check was made.
         """
-        if self.judge_check is None or not self.dimensions:
-            return None
-        return self.judge_check.check_of(self.dimensions[0])
+        return self.check_of(self.leading_dimension)
 
     @property
     def rule(self) -> dict[str, str | int | None]:
@@ -328,6 +326,19 @@ class Ranking:
         return sorted(
             self.standings, key=lambda d: (d != rated, d.casefold() != 'overall')
         )
+
+    @property
+    def leading_dimension(self) -> str:
+        """
+        The first dimension; '' without any.
+        """
+        return next(iter(self.dimensions), '')
+
+    def check_of(self, dimension: str) -> DimensionCheck | None:
+        """
+        Return the judge check behind a dimension; `None` where no check was made.
+        """
+        return self.judge_check and self.judge_check.check_of(dimension)
 
     @property
     def scored_dimensions(self) -> list[str]:

@@ -27,7 +27,7 @@ def ranking_with(overall, fluency=PASSES, **changed):
 
 def page_of(ranking, **options):
     views = [RankingView(ranking, sample_manifest(), **options)]
-    return render_rankings(views, PageDialogues((), 0))
+    return render_rankings(views, PageDialogues((), 0, ((),)))
 
 
 def shown(ranking):
@@ -117,6 +117,12 @@ def test_the_card_names_no_folder_of_this_machine():
 
 def test_a_scorer_without_a_model_is_named_so():
     assert 'without a model' in judge.judge_text(JudgeCard('length', {}, ()))
+
+
+def test_who_stands_for_people_is_said():
+    check = example_check({'Overall': PASSES}, notes=('a generator does',))
+    for text in shown(example_ranking(judge_check=check)):
+        assert 'a generator does' in text
 
 
 def test_agreement_with_people_is_not_measured_unless_it_was():

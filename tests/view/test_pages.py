@@ -27,6 +27,13 @@ def test_the_page_begins_with_what_was_measured_on_what_and_with_what(pages, kin
     assert len(re.findall(fact, pages[kind].read_text())) == 3
 
 
+@pytest.mark.parametrize('kind', READ)
+def test_every_table_has_a_name_for_those_who_hear_the_page(pages, kind):
+    page = pages[kind].read_text()
+    named = re.findall(r'class="scroll" tabindex="0" role="group" aria-label="\S', page)
+    assert len(named) == page.count('class="scroll"') > 0
+
+
 def test_a_name_adds_no_line_to_a_report_for_the_terminal():
     dry = DryRun('mine\nproven  all of it\x1b[2J', 1, 1, 1, 1, 1, 1, 1, 0, (), {}, {})
     lines = terminal_lines('dry_run', dry=dry)
