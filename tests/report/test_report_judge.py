@@ -19,9 +19,11 @@ from tests.support.report_example import agreement, example_ranking
 from tests.support.store_samples import sample_manifest
 from tests.support.written import on_one_line, rows_of_csv
 
+NOTE = 'a generator stands for people'
+
 
 def ranking_with(overall, fluency=PASSES, **changed):
-    check = example_check({'Fluency': fluency, 'Overall': overall})
+    check = example_check({'Fluency': fluency, 'Overall': overall}, notes=(NOTE,))
     return example_ranking(judge_check=check, **{'judge': example_card(), **changed})
 
 
@@ -103,9 +105,15 @@ def test_files_carry_the_outcome():
     assert set(file_table(example_ranking()).frame().judge_check) == {'unchecked'}
 
 
-def test_the_card_says_what_the_judge_is_and_reads():
+def test_the_card_says_what_the_judge_is_and_reads_and_who_stands_for_people():
     for text in shown(ranking_with(PASSES)):
-        for part in ('zoo:tiny/model', '135 million parameters', '96 tokens', 'left'):
+        for part in (
+            'zoo:tiny/model',
+            '135 million parameters',
+            '96 tokens',
+            'left',
+            NOTE,
+        ):
             assert part in text
 
 
@@ -117,12 +125,6 @@ def test_the_card_names_no_folder_of_this_machine():
 
 def test_a_scorer_without_a_model_is_named_so():
     assert 'without a model' in judge.judge_text(JudgeCard('length', {}, ()))
-
-
-def test_who_stands_for_people_is_said():
-    check = example_check({'Overall': PASSES}, notes=('a generator does',))
-    for text in shown(example_ranking(judge_check=check)):
-        assert 'a generator does' in text
 
 
 def test_agreement_with_people_is_not_measured_unless_it_was():
