@@ -249,11 +249,12 @@ def judge_section(view: RankingView) -> Section:
             for source, kinds in _tested(ranking.leading_check).items()
         },
         'check': ranking.judge_check,
-        'checks': [
-            (one, Table(KIND_COLUMNS, one.kinds))
+        # a rating and its only dimension have one check
+        'checks': {
+            one.dimension: (one, Table(KIND_COLUMNS, one.kinds))
             for name in ranking.dimensions
             if (one := ranking.check_of(name))
-        ],
+        },
     }
     return Section('judge', 'Judge', data)
 
