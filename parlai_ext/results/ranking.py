@@ -338,7 +338,7 @@ class Ranking:
         """
         Return the judge check behind a dimension; `None` where no check was made.
         """
-        return self.judge_check and self.judge_check.check_of(dimension)
+        return self.judge_check.check_of(dimension) if self.judge_check else None
 
     @property
     def scored_dimensions(self) -> list[str]:
