@@ -57,7 +57,7 @@ def outcome_on(ranking: Ranking, dimension: str) -> str:
     """
     Return ``pass``, ``weak``, ``fail`` or ``unchecked``.
     """
-    check = ranking.check_of(dimension)
+    check = ranking.check_on(dimension)
     return UNCHECKED if check is None else check.outcome
 
 
@@ -66,7 +66,7 @@ def failure_on(ranking: Ranking, dimension: str) -> str | None:
     Return what stands above the leaderboard of a dimension on which the judge failed,
     and in place of "… comes first".
     """
-    check = ranking.check_of(dimension)
+    check = ranking.check_on(dimension)
     if check is None or not check.failed:
         return None
     does = check.reasons[0].removeprefix('it ')
@@ -253,7 +253,7 @@ def judge_section(view: RankingView) -> Section:
         'checks': {
             one.dimension: (one, Table(KIND_COLUMNS, one.kinds))
             for name in ranking.dimensions
-            if (one := ranking.check_of(name))
+            if (one := ranking.check_on(name))
         },
     }
     return Section('judge', 'Judge', data)

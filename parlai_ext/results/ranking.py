@@ -281,12 +281,20 @@ class Ranking:
     notes: tuple[str, ...] = ()
     outdated: tuple[str, ...] | None = None
 
+    def check_on(self, dimension: str) -> DimensionCheck | None:
+        """
+        Return the judge check behind the ranking on a dimension; `None` where no check
+        was made.
+        """
+        check = self.judge_check
+        return None if check is None else check.check_of(dimension)
+
     @property
     def leading_check(self) -> DimensionCheck | None:
         """
-        The judge check behind the first dimension; `None` where no check was made.
+        The judge check behind the first dimension.
         """
-        return self.check_of(self.leading_dimension)
+        return self.check_on(self.leading_dimension)
 
     @property
     def rule(self) -> dict[str, str | int | None]:
@@ -333,12 +341,6 @@ class Ranking:
         The first dimension; '' without any.
         """
         return next(iter(self.dimensions), '')
-
-    def check_of(self, dimension: str) -> DimensionCheck | None:
-        """
-        Return the judge check behind a dimension; `None` where no check was made.
-        """
-        return self.judge_check.check_of(dimension) if self.judge_check else None
 
     @property
     def scored_dimensions(self) -> list[str]:
