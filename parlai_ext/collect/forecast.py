@@ -92,12 +92,6 @@ class Forecast:
         """
         return bytes_on_disk(self.utterances, self.judged)
 
-    def lines(self) -> list[str]:
-        """
-        Return lines to print: the pilot, each system, and the totals.
-        """
-        return terminal_lines('forecast', forecast=self)
-
 
 @frozen
 class StageTime:

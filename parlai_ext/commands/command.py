@@ -275,7 +275,7 @@ class Command:
         """
         Where models lie on this machine, and how they compute on it.
         """
-        return Machine.from_options(self.opt)
+        return options_from_opt(Machine, self.opt)
 
     @cached_property
     def existing_run(self) -> RunFolder:

@@ -153,7 +153,7 @@ class DefaultTeacher(ItemsTeacher):
         one = 'validation_metric' in opt  # an option of train_model
         self.measures = load_measures(
             options_from_opt(MeasureOptions, opt),
-            ModelHandle(Machine.from_options(opt)),
+            ModelHandle(options_from_opt(Machine, opt)),
             default_metrics=REFERENCE_METRICS[:1] if one else REFERENCE_METRICS,
             # a model's own options may name detectors, too
             named_by_user='detectors' in (opt.get('override') or {}),
