@@ -21,6 +21,7 @@ from parlai_ext.core import (
     nearest,
     options_from_opt,
     options_of,
+    shortened,
     signature_line,
 )
 from parlai_ext.engines import Machine
@@ -394,9 +395,8 @@ def check_seq2seq(judge: Seq2Seq) -> Seq2Seq:
             output = judge.model(input_ids=xs, decoder_input_ids=ys)
             logits = output.logits[0, start - 1 :]
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as e:
-        problem = ' '.join(str(e).split())[:200]
         raise UserError(
-            f'{kind} cannot be asked as an encoder-decoder: {problem}'
+            f'{kind} cannot be asked as an encoder-decoder: {shortened(str(e))}'
         ) from e
     theirs = logits.log_softmax(-1)[range(EXAMPLE), reply]
     ours = torch.tensor(answer.continuations[0], device=theirs.device)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from parlai_ext.core import Answer, Question, UserError, content_id, frozen
+from parlai_ext.core import Answer, Question, UserError, content_id, frozen, shortened
 from parlai_ext.models.likelihood.engine import (
     LikelihoodEngine,
     Rows,
@@ -497,10 +497,9 @@ def check_causal(judge: Causal) -> Causal:
     except Exception as e:
         if isinstance(e, UserError) or is_out_of_memory(e):
             raise
-        problem = ' '.join(str(e).split())[:120]
         raise UserError(
             f'{name} cannot read a tree of continuations ({type(e).__name__}: '
-            f'{problem}); use a model that takes position ids and a mask'
+            f'{shortened(str(e), 120)}); use a model that takes position ids and a mask'
         ) from e
     if not difference <= tolerance:
         raise UserError(

@@ -25,6 +25,7 @@ from parlai_ext.core import (
     option,
     options_from_opt,
     parse_json,
+    shortened,
 )
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
@@ -283,7 +284,7 @@ def _render(request: Mapping[str, Any]) -> tuple[str, str]:
         rendered: Any = render_jinja_template(**request)
         [text], _ = rendered
     except Exception as error:  # a template may raise anything
-        return ' '.join(str(error).split())[:1000], type(error).__name__
+        return shortened(str(error), 1000), type(error).__name__
     if len(text) > LONGEST_TEXT:
         return f'its text has more than {LONGEST_TEXT:,} characters', COSTLY
     return text, ''
