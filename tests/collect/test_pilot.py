@@ -34,10 +34,16 @@ from tests.support.user_error import user_error
 from tests.support.written import json_in, written
 
 
+@pytest.fixture(autouse=True)
+def slow_talkers_clock(monkeypatch):
+    for module in ('forecast', 'preflight'):
+        monkeypatch.setattr(f'parlai_ext.collect.{module}.perf_counter', CLOCK)
+
+
 def forecast_of(opt):
     run = RunFolder.existing_or_none(opt['run_dir'])
     machine = options_from_opt(Machine, opt)
-    forecast = pilot(plan_to_try(opt), machine, run, clock=CLOCK)
+    forecast = pilot(plan_to_try(opt), machine, run)
     save_forecast(opt['run_dir'], forecast)
     return forecast
 
@@ -48,7 +54,7 @@ def lines_of(forecast):
 
 def play(opt):
     run, _ = prepare(opt)
-    with run.lock(), timed(run, 'collect', clock=CLOCK):
+    with run.lock(), timed(run, 'collect'):
         collect(run, options_from_opt(Machine, opt))
     return run
 
@@ -172,7 +178,8 @@ def test_a_run_without_a_pilot_has_no_times(tmp_path):
     assert not (tmp_path / 'run' / 'timing').exists()
 
 
-def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
+def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys, monkeypatch):
+    monkeypatch.undo()  # a real clock
     opt = {**protocol(tmp_path, *TALKERS), 'check_sample': 4}
     forecast = EvaluateSystems.main(**opt, pilot=True)
     assert forecast.score_seconds > 0 and forecast.judged == 6 * 5
