@@ -236,8 +236,7 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     forecast, actual = read_forecast(run.root), _read_record(Actual, run.root / ACTUAL)
     if forecast is None or actual is None:
         return []
-    settings = forecast_settings(run.manifest.protocol)
-    changes = change_lines(forecast.settings, settings)
+    changes = change_lines(forecast.settings, forecast_settings(run.manifest.protocol))
     return terminal_lines(
         'forecast_and_actual', forecast=forecast, actual=actual, changes=changes
     )

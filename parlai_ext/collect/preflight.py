@@ -138,8 +138,7 @@ def preflight(plan: Plan, machine: Machine, run: RunFolder | None) -> list[Syste
     player = BlockPlayer.from_plan(plan, machine)
     blocks = player.missing_blocks(run)
     needed = {name for block in blocks for name in player.speakers(block)}
-    systems = plan.roster.systems
-    names = [system.name for system in systems if system.name in needed]
+    names = [system.name for system in plan.roster.systems if system.name in needed]
     checks = []
     with bar_of('preflight', len(names), unit='system') as bar:
         for i, name in enumerate(names):
@@ -484,7 +483,7 @@ def replies_left(plan: Plan, shards: Iterable[ShardKey]) -> tuple[Counter[str], 
     Return how many replies each system gives in these shards, and how many of all
     replies are judged: both speakers', or the first one's.
     """
-    replies: Counter[str] = Counter()
+    replies = Counter[str]()
     judged = 0
     for shard in shards:
         pair = plan.by_id[shard.pairing_id]

@@ -186,8 +186,7 @@ class ValidateScorer(ModelCommand):
         with bar_of('score', len(dialogues)) as bar:
             blocks = chunks(dialogues, BATCH), chunks(indices, BATCH)
             for some, places in zip(*blocks, strict=True):
-                scored = scorer.score_dialogues(some, places)
-                pairs += zip(some, scored, strict=True)
+                pairs += zip(some, scorer.score_dialogues(some, places), strict=True)
                 bar.update(len(some))
         sample = self.opt['check_sample']
         said = JudgedDialogues(pairs, (), sample)

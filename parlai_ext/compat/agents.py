@@ -336,8 +336,7 @@ def _bert_from_folder(opt: 'Opt') -> Iterator[None]:
     """
     Have `FromFolder` read BERT from this system's folder.
     """
-    home = bert_home(opt.get('model_file'), opt.get('datapath'))
-    token = _bert_home.set(home)
+    token = _bert_home.set(bert_home(opt.get('model_file'), opt.get('datapath')))
     try:
         yield
     finally:
@@ -361,8 +360,7 @@ class FromFolder:
         if name != BERT or home is None:
             return self.kind.from_pretrained(name, *args, **kwargs)
         if self.bare:
-            config = self.kind.config_class.from_pretrained(str(home))
-            return self.kind(config)
+            return self.kind(self.kind.config_class.from_pretrained(str(home)))
         return self.kind.from_pretrained(str(home), *args, **kwargs)
 
 

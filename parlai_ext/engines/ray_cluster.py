@@ -153,7 +153,7 @@ class RayEngine:
 
     def __post_init__(self) -> None:
         self.hands: list[_Hand] = []  # all workers, from job to job
-        self.failed_starts: Counter[Place] = Counter()
+        self.failed_starts = Counter[Place]()
         self._looked_at = float('-inf')
 
     def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
@@ -291,7 +291,7 @@ class _JobRun:
 
     def __post_init__(self) -> None:
         self.waiting = JobTasks(self.job, self.tasks)
-        self.losses: Counter[int] = Counter()
+        self.losses = Counter[int]()
         self._last_hand_at = time.monotonic()
         self._warned = False
 

@@ -480,8 +480,7 @@ class PromptedScorer(Scorer):
         ratings: list[Sequence[AnswerRating]] = []
         for answer in self.judge.answer(questions):
             chances = [math.exp(math.fsum(row)) for row in answer.continuations]
-            known = dict(zip(labels, chances, strict=True))
-            expected = expected_rating(known, prompt)
+            expected = expected_rating(dict(zip(labels, chances, strict=True)), prompt)
             ratings.append([replace(expected, cut=answer.num_truncated)])
         return ratings
 

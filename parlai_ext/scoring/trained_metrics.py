@@ -591,8 +591,7 @@ class Density(Scorer):
         Return the squared distance of each pair, and how many of its tokens are cut.
         """
         rows, cut = self._features(pairs)
-        squared = squared_distances(rows, self.mean, self.precision)
-        return zip(squared, cut, strict=True)
+        return zip(squared_distances(rows, self.mean, self.precision), cut, strict=True)
 
     def _features(self, pairs: Sequence[Pair]) -> tuple[np.ndarray, list[int]]:
         with errors_about(f'scorer density: encoder {self.options.encoder}'):

@@ -294,8 +294,7 @@ def checksum(record: Mapping[str, object]) -> str:
     Return 16 hex digits that depend on the record's content, except its own checksum.
     """
     content = {key: value for key, value in record.items() if key != 'checksum'}
-    text = dumps(content, sort_keys=True, separators=(',', ':'))
-    return short_hash(text.encode())
+    return short_hash(dumps(content, sort_keys=True, separators=(',', ':')).encode())
 
 
 def without_checksum(data: JsonObject) -> JsonObject:

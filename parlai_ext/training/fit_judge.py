@@ -339,8 +339,7 @@ def fit_report(table: AnnotatedTable) -> FitReport:
     for train, test in grouped_folds(table.groups, 0):
         known = table.part(train)
         # the mean of the others' labels is lower where those of the test are higher
-        scores = fit(known, 1).scores(table.part(test))
-        fitted[test] = scores - known.labels.mean()
+        fitted[test] = fit(known, 1).scores(table.part(test)) - known.labels.mean()
     columns = {'before': table.before, 'fitted': fitted, **table.trivial}
     weights = np.concatenate(
         [

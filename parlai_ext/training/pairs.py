@@ -337,8 +337,7 @@ def pair_accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
     if known:
         accuracy = sum(known) / len(known)
         low, high = wilson_interval(sum(known), len(known))
-    unscored = len(wins) - len(known)
-    return PairAccuracy(kind, len(known), accuracy, low, high, unscored)
+    return PairAccuracy(kind, len(known), accuracy, low, high, len(wins) - len(known))
 
 
 def pair_accuracies(

@@ -138,8 +138,7 @@ class DefaultTeacher(ItemsTeacher):
         """
         word = str(opt['datatype']).split(':')[0]
         fold = self.fold or (word if word in FOLDS else FOLDS[0])
-        data = with_public_sets(options_from_opt(ToxicData, opt))
-        chosen = choose_pairs(data, fold)
+        chosen = choose_pairs(with_public_sets(options_from_opt(ToxicData, opt)), fold)
         for reason, n in chosen.left_out.items():
             logging.info(f'ext:toxic_prompts, {fold}: {n} pairs left out: {reason}')
         by_prompt = grouped(

@@ -325,8 +325,7 @@ class LayerStates:
             for (question, place), own in rows.items():
                 if place == 0:
                     # at each token the next one is predicted
-                    mean = torch.stack(own[1:] or own).mean(0)
-                    self.means[question] = mean.numpy()
+                    self.means[question] = torch.stack(own[1:] or own).mean(0).numpy()
         self._rows.clear()
 
 
