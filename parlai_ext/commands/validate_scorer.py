@@ -2,8 +2,6 @@
 `validate_scorer`: how well a scorer agrees with people, on a file or a run.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

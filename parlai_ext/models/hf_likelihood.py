@@ -14,6 +14,7 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core import (
+    JsonObject,
     Question,
     System,
     UserError,
@@ -25,7 +26,6 @@ from parlai_ext.core import (
     signature_line,
 )
 from parlai_ext.engines import Machine
-from parlai_ext.isolation.policy import Options
 from parlai_ext.models.likelihood.causal import Causal, check_causal, reserved_positions
 from parlai_ext.models.likelihood.engine import (
     EncodedContexts,
@@ -102,7 +102,7 @@ def load_hf_judge(
 
 
 def checked_options(
-    opt: Options, family: HubFamily, machine: Machine
+    opt: JsonObject, family: HubFamily, machine: Machine
 ) -> tuple[ModelOptions, torch.device]:
     """
     Return how a judge is loaded, and where.
@@ -234,7 +234,7 @@ class JoinedTurns(TurnReader):
 
 
 def turn_reader(
-    opt: Options, tokenizer: Any, network: Any, truncate: int | None
+    opt: JsonObject, tokenizer: Any, network: Any, truncate: int | None
 ) -> TurnReader:
     """
     Return the reader of a model's turns.

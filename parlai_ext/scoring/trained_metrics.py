@@ -10,8 +10,6 @@ published for 300 responses of TopicalChat-USR, the regression gives their publi
 correlation with people's overall judgement, 0.419 (Pearson) and 0.422 (Spearman).
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -438,7 +436,7 @@ class Ctc(Scorer):
         ]
         return list(map(self._score, items, *columns))
 
-    def _score(self, item: ScoringItem, *columns: WordLabels | None) -> ItemScore:
+    def _score(self, item: ScoringItem, *columns: 'WordLabels | None') -> ItemScore:
         """
         Return the scores of a response from the labels of its words in each dimension.
         """

@@ -7,8 +7,6 @@ done then is a choice that changes replies, so it is an option and part of the
 identity of the system.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os
@@ -104,7 +102,7 @@ class ChatStyle:
     )
 
     @classmethod
-    def from_options(cls, opt: JsonObject) -> ChatStyle:
+    def from_options(cls, opt: JsonObject) -> 'ChatStyle':
         """
         Read the style from a system's options.
 
