@@ -42,8 +42,7 @@ def slow_talkers_clock(monkeypatch):
 
 def forecast_of(opt):
     run = RunFolder.existing_or_none(opt['run_dir'])
-    machine = options_from_opt(Machine, opt)
-    forecast = pilot(plan_to_try(opt), machine, run)
+    forecast = pilot(plan_to_try(opt), options_from_opt(Machine, opt), run)
     save_forecast(opt['run_dir'], forecast)
     return forecast
 
