@@ -57,7 +57,12 @@ NAME = 'manifest.json'
 BATCHSIZE = 64
 # of the protocol of a run that is played
 PLAYED_KEYS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
-SCORING_HINT = '; score_dialogues judges the dialogues that are there by another scorer'
+# what else may be done about settings that begin so
+HINTS = {
+    'score': '; score_dialogues judges the dialogues that are there by another scorer',
+    'targets.': '; a target whose options, files or code (identity) are others than '
+    'those that it talked with joins the run under another name',
+}
 # the keys of a manifest that say what is loaded and asked, and of the record of scores
 ACTING_KEYS = ('protocol', 'systems', 'targets', 'partners', 'signature', 'config')
 _SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
@@ -502,16 +507,36 @@ def _damaged(path: Path, problem: str = '') -> UserError:
 
 def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
     """
-    Return the union of a run's manifest and the one that it is continued with.
+    Return the union of a run's manifest and the one that it is continued with. A
+    target without any dialogue is as the new one says.
 
     :raises UserError: names every key that differs and may not.
     """
+    talked = {
+        name
+        for pairing in old.pairings
+        if (root / 'dialogues' / pairing.id).exists()
+        for name in pairing.speakers
+    }
+    replaced = {
+        name
+        for name, one in new.targets.items()
+        if name not in talked and one != old.targets.get(name)
+    }
+    old = old.changed(
+        targets={n: one for n, one in old.targets.items() if n not in replaced},
+        pairings=[p for p in old.pairings if replaced.isdisjoint(p.speakers)],
+    )
     if changes := _changes(old, new):
+        hints = (
+            hint
+            for start, hint in HINTS.items()
+            if all(change.startswith(start) for change in changes)
+        )
         raise UserError(
             f'{root} was made with other settings (old → new): '
-            + '; '.join(changes)
-            + '. Set these as they were, or use another --run-dir'
-            + (SCORING_HINT if all(c.startswith('score') for c in changes) else '')
+            f'{"; ".join(changes)}. Set these as they were, or use another --run-dir'
+            + ''.join(hints)
         )
     if old.versions != new.versions:
         logger.warning(

@@ -90,17 +90,18 @@ def test_changed_partners_openers_and_shard_size_are_refused(tmp_path):
 def test_a_target_that_is_something_else_now_is_refused_with_its_options(tmp_path):
     first, other = sample_manifest(), sample_manifest()
     first.systems['a'].update(beam_size=1, model='m')
-    RunFolder.open(tmp_path, first)
+    play(RunFolder.open(tmp_path, first))
     other.systems['a'].update(beam_size=10, model='m')
     targets = {**other.targets, 'a': {'identity': 'other'}}
     message = refused(tmp_path, other.changed(targets=targets))
     assert 'targets.a.beam_size: 1 → 10' in message
     assert 'targets.a.identity: ' in message
     assert 'targets.a.model' not in message
+    assert 'under another name' in message
 
 
 def test_a_pair_with_another_id_is_refused(tmp_path):
-    sample_run(tmp_path)
+    play(sample_run(tmp_path))
     other = sample_manifest()
     first = replace(other.pairings[0], id='a--p1-0123456789ab')
     other = other.changed(pairings=[first, *other.pairings[1:]])
