@@ -316,4 +316,6 @@ def _options_of(model: str, given: JsonObject) -> JsonObject:
         return dict(catalogue_system(model)[0].opt)
     if (Path(model) / 'config.json').is_file() and 'model' not in given:
         return {'model': 'ext:hf', 'hf_model': model}
+    if model.endswith('.py') or re.fullmatch(r'[\w.]+:\w+', model):
+        raise UserError(f'{model} is no model file; an agent is agent:MODULE:CLASS')
     return {'model_file': model}

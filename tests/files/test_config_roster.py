@@ -136,6 +136,12 @@ def test_a_target_that_cannot_be_meant_is_one_line(spec):
         parse_target(spec)
 
 
+@pytest.mark.parametrize('spec', ['m=my_agent:MyAgent', 'my_agent.py', 'm=a.b:C,x=1'])
+def test_an_agent_without_its_prefix_is_told_how_to_be_written(spec):
+    with user_error('agent:MODULE:CLASS'):
+        parse_target(spec)
+
+
 def test_a_roster_taken_for_a_protocol_is_pointed_to():
     with user_error('--roster cheating_blender'):
         load_protocol_file('cheating_blender')
