@@ -297,7 +297,9 @@ def agreement_notes(
     if scores.n_cut:
         yield cut_line(f'{scores.n_cut} of {count_of(scores.n_contexts, "utterance")}')
     if unknown:
-        yield f'of no scored dialogue or system: {count_of(len(unknown), "judgement")}'
+        first = filter(None, (unknown[0].system, unknown[0].dialogue_id))
+        n_unknown = f'{count_of(len(unknown), "judgement")}, first {" ".join(first)}'
+        yield f'of no scored dialogue or system: {n_unknown}'
     if unjudged:
         yield f'nobody judged: {", ".join(unjudged)}'
     if floors:

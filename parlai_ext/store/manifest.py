@@ -8,7 +8,7 @@ added, and dialogues over more openers.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -59,6 +59,7 @@ BATCHSIZE = 64
 PLAYED_KEYS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
 # what else may be done about settings that begin so
 HINTS = {
+    'content': '; content is a hash of the dialogues, as the options have them read',
     'score': '; score_dialogues judges the dialogues that are there by another scorer',
     'targets.': '; a target whose options, files or code (identity) are others than '
     'those that it talked with joins the run under another name',
@@ -518,25 +519,11 @@ def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
         if (root / 'dialogues' / pairing.id).exists()
         for name in pairing.speakers
     }
-    replaced = {
-        name
-        for name, one in new.targets.items()
-        if name not in talked and one != old.targets.get(name)
-    }
-    old = old.changed(
-        targets={n: one for n, one in old.targets.items() if n not in replaced},
-        pairings=[p for p in old.pairings if replaced.isdisjoint(p.speakers)],
-    )
-    if changes := _changes(old, new):
-        hints = (
-            hint
-            for start, hint in HINTS.items()
-            if all(change.startswith(start) for change in changes)
-        )
+    if changes := _changes(old, new, talked):
+        hints = (hint for key, hint in HINTS.items() if changes[0].startswith(key))
         raise UserError(
-            f'{root} was made with other settings (old → new): '
-            f'{"; ".join(changes)}. Set these as they were, or use another --run-dir'
-            + ''.join(hints)
+            f'{root} was made with other settings (old → new): {"; ".join(changes)}. '
+            f'Set these as they were, or use another --run-dir{"".join(hints)}'
         )
     if old.versions != new.versions:
         logger.warning(
@@ -548,15 +535,17 @@ def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
     return new.changed(
         targets={**old.targets, **new.targets},
         systems={**old.systems, **new.systems},
-        pairings=list({p.id: p for p in (*old.pairings, *new.pairings)}.values()),
+        pairings=list({p.speakers: p for p in (*old.pairings, *new.pairings)}.values()),
         versions=old.versions,
     )
 
 
-def _changes(old: Manifest, new: Manifest) -> list[str]:
+def _changes(old: Manifest, new: Manifest, talked: Set[str]) -> list[str]:
     """
     Return ``key: old → new`` for everything that may not differ: settings, and the
     systems that both runs have. A run may grow to more openers.
+
+    :param talked: the systems that have a dialogue; other targets may be any.
     """
     n_before = len(old.openers)
     grows = (
@@ -566,7 +555,7 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
     )
     then = (new.openers, new.grown_from) if grows else ()
     lines = change_lines(old.fixed_settings(*then), new.fixed_settings())
-    for name in [name for name in old.targets if name in new.targets]:
+    for name in [n for n in old.targets if n in new.targets and n in talked]:
         left_out = {'grown_from'} if grows else None
         before, after = (
             one.targets[name].model_dump(exclude=left_out) for one in (old, new)
@@ -580,7 +569,11 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
         return lines
     # a pairing's id changes with its systems, which the lines above name if they can
     before, after = (
-        {f'{p.scheme}.{p.first}--{p.second}': p.id for p in one.pairings}
+        {
+            f'{p.scheme}.{p.first}--{p.second}': p.id
+            for p in one.pairings
+            if talked.issuperset(p.speakers)
+        }
         for one in (old, new)
     )
     there = {pair: after.get(pair, id) for pair, id in before.items()}
