@@ -112,7 +112,7 @@ def checked_options(
     given = {**opt, 'no_cuda': machine.no_cuda}
     options = options_from_opt(ModelOptions, given, PREFIX)
     device = chosen_device(options)
-    written = opt.get('hf_format') or 'auto'
+    written = str(opt.get('hf_format') or 'auto')
     if written == 'chat':
         raise UserError('hf_format: chat: a judge reads turns as they are; plain')
     require_known(written, FORMATS, f'hf_format: {written!r}')

@@ -8,7 +8,7 @@ added, and dialogues over more openers.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -540,7 +540,7 @@ def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
     )
 
 
-def _changes(old: Manifest, new: Manifest, talked: Set[str]) -> list[str]:
+def _changes(old: Manifest, new: Manifest, talked: set[str]) -> list[str]:
     """
     Return ``key: old → new`` for everything that may not differ: settings, and the
     systems that both runs have. A run may grow to more openers.

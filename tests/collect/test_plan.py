@@ -175,13 +175,9 @@ def test_a_target_that_changed_is_not_played_on_under_its_name(config, replies):
     collected(run)
     replies.write_text('maybe\n')
     prepare(alone(opt))  # nothing of it is left to play
-    first, second = (run.root / 'dialogues' / pair.id for pair in run.pairings)
-    shutil.rmtree(first)
+    shutil.rmtree(run.root / 'dialogues' / run.pairings[0].id)
     with user_error(r'targets\.t\.identity'):
         prepare(alone(opt))
-    shutil.rmtree(second)
-    again, _ = prepare(alone(opt))  # nobody has talked with it
-    assert again.manifest.targets['t'] != run.manifest.targets['t']
 
 
 def test_a_target_that_could_not_be_played_is_corrected_under_its_name(config):
@@ -195,7 +191,6 @@ def test_a_target_that_could_not_be_played_is_corrected_under_its_name(config):
         run, _ = prepare(more)
     assert run.manifest.asked['add_target'] == more['add_target']
     assert [pair.first for pair in run.pairings] == ['t', 'u']
-    assert run.manifest.systems['u']['fixed_response'] == 'typo'
 
 
 PROTOCOL = """\

@@ -233,14 +233,14 @@ def test_paths_that_name_nothing(tmp_path, given, said):
 
 
 OPTIONS = [
-    ({'format': 'csvv'}, '--format csvv: did you mean'),
+    ({'format': 'csvv'}, '--format csvv; did you mean'),
     ({'empty_turns': 'drop'}, "--empty-turns: 'drop'; "),
     ({'rename': ['A']}, '--rename A: OLD=NEW is expected'),
     ({'rename': ['A=C', 'A=D']}, "--rename: 'A' is given two names"),
     ({'rename': ['Z=C']}, '--rename Z=C: '),
     ({'humans': 'Z'}, '--humans Z: no speaker has this name'),
     ({'columns': 'speaker'}, '--columns speaker: OURS=THEIRS is expected'),
-    ({'columns': 'speker=a'}, "--columns speker=a: did you mean 'speaker'"),
+    ({'columns': 'speker=a'}, "--columns speker=a; did you mean 'speaker'"),
     ({'columns': 'text=a,text=b'}, "--columns: 'text' is given two names"),
     ({'columns': 'text=a', 'format': 'chatmatch'}, '--columns: for the formats '),
     ({'dialogues': None}, '--dialogues is needed'),

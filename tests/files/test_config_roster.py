@@ -129,16 +129,14 @@ def test_a_folder_with_a_config_is_a_hugging_face_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'spec', ['', '=m', 'A=', 'A=agent:', 'A=m,beam_size', 'A=m,=3', 'none.yaml', ' =m']
+    'spec',
+    [
+        *('', '=m', 'A=', 'A=agent:', 'A=m,beam_size', 'A=m,=3', 'none.yaml', ' =m'),
+        *('A=my_agent:Mine', 'my_agent.py'),  # an agent without its prefix
+    ],
 )
 def test_a_target_that_cannot_be_meant_is_one_line(spec):
     with user_error():
-        parse_target(spec)
-
-
-@pytest.mark.parametrize('spec', ['m=my_agent:MyAgent', 'my_agent.py', 'm=a.b:C,x=1'])
-def test_an_agent_without_its_prefix_is_told_how_to_be_written(spec):
-    with user_error('agent:MODULE:CLASS'):
         parse_target(spec)
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from parlai_ext.core import UserError, frozen, nearest, require_known
+from parlai_ext.core import UserError, frozen, require_known
 from parlai_ext.scoring.chatmatch.concepts import Finder, words
 
 # a paragraph each: countries, regions, cities, peoples and faiths, brands and bodies,
@@ -196,8 +196,8 @@ def load_recogniser(name: str) -> Finder | None:
     :raises UserError: when it is unknown, or what it needs is not installed.
     """
     kind, _, model = str(name).partition(':')
-    if kind not in KNOWN or (model and kind not in PIPELINES):
-        raise UserError(f'scorer: entities {name!r}; {nearest(kind, KNOWN)}')
+    known = PIPELINES if model else KNOWN
+    require_known(kind, known, f'scorer: entities {name!r}')
     if kind == 'none':
         return None
     if kind == 'gazetteer':
