@@ -185,7 +185,7 @@ def test_a_target_that_could_not_be_played_is_corrected_under_its_name(config):
     prepare(opt)
     for reply in ('tpyo', 'typo'):
         more = {
-            **alone(opt),
+            **opt,
             'add_target': [f'u=agent:fixed_response,fixed_response={reply}'],
         }
         run, _ = prepare(more)
