@@ -330,9 +330,10 @@ def _asked(options: PlanOptions, old: Manifest | None) -> JsonObject:
     """
     asked = dict(old.asked) if old else {}
     added = [*asked.pop('add_target', []), *options.add_target]
+    by_name = {spec.partition('=')[0]: spec for spec in added}
     if options.config:
         asked = {'config': options.config, **options.options_needing_config}
-    return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
+    return {**asked, 'add_target': list(by_name.values())} if added else asked
 
 
 def _draw_openers(protocol: Protocol, openers_file: str | None) -> list[Opener]:

@@ -24,7 +24,6 @@ from parlai_ext.store import write_texts
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
-    AnswerMeasures,
     MeasureOptions,
     load_measures,
 )
@@ -136,7 +135,14 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic.collect_answers import collect_answers
 
         prompts = self._prompts(given, recorded)
-        measures = self._measures(prompts)
+        # against people's answers, where there are any
+        references = any(prompt.references for prompt in prompts)
+        measures = load_measures(
+            self.options(MeasureOptions),
+            ModelHandle(self.machine),
+            default_metrics=REFERENCE_METRICS if references else (),
+            named_by_user=True,
+        )
         answers, problems = collect_answers(
             systems,
             prompts,
@@ -163,18 +169,6 @@ class CompareSafety(ModelCommand):
             notes=notes,
         )
         return result, problems
-
-    def _measures(self, prompts: Sequence[Prompt]) -> AnswerMeasures:
-        """
-        Return what measures answers; against people's, where there are any.
-        """
-        references = any(prompt.references for prompt in prompts)
-        return load_measures(
-            self.options(MeasureOptions),
-            ModelHandle(self.machine),
-            default_metrics=REFERENCE_METRICS if references else (),
-            named_by_user=True,
-        )
 
     def _prompts(
         self, given: CompareSafetyOptions, answers: list[RecordedAnswer]

@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import JsonObject, JsonValue, parse_json
 
@@ -416,8 +416,7 @@ def read_key_values(
         key = key.strip().replace('-', '_')
         if not equals:
             raise UserError(f'{where} {pair}: KEY=VALUE is expected')
-        if key not in known:
-            raise UserError(f'{where} {pair}: unknown key; {nearest(key, known)}')
+        require_known(key, known, f'{where} {pair}: unknown key')
         try:
             values[key] = known[key].from_text(text)
         except argparse.ArgumentTypeError as error:

@@ -19,9 +19,9 @@ from parlai_ext.core import (
     System,
     UserError,
     errors_about,
-    nearest,
     options_from_opt,
     options_of,
+    require_known,
     shortened,
     signature_line,
 )
@@ -113,14 +113,13 @@ def checked_options(
     given = {**opt, 'no_cuda': machine.no_cuda}
     options = options_from_opt(ModelOptions, given, PREFIX)
     device = chosen_device(options)
-    written = opt.get('hf_format') or 'auto'
+    written = str(opt.get('hf_format') or 'auto')
     if written == 'chat':
         raise UserError('hf_format: chat: a judge reads turns as they are; plain')
-    if written not in FORMATS:
-        raise UserError(f'hf_format: {written!r} is none of {", ".join(FORMATS)}')
+    require_known(written, FORMATS, f'hf_format: {written!r}')
     for key in opt:
-        if key.startswith('hf_') and key not in OPTIONS:
-            raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
+        if key.startswith('hf_'):
+            require_known(key, OPTIONS, f'{key}: there is no such option')
     if hub.truthy(opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
     if not family.can_judge:

@@ -81,7 +81,8 @@ class LeaderboardRow:
         failures = self.ranking.failures.get(standing.system)
         if failures is not None and failures.ranked is False:
             n_dialogues = count_of(failures.n_dialogues, 'dialogue')
-            return f'{failures.n_failed} of its {n_dialogues} failed'
+            reason = max(failures.reasons, key=failures.reasons.__getitem__, default='')
+            return f'{failures.n_failed} of its {n_dialogues} failed: {reason}'
         if not standing.n_dialogues:
             return 'it has no dialogues'
         return f'{standing.n_unscored} {of_all} are not scored'

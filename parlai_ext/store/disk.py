@@ -190,7 +190,14 @@ def locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(_refusal(path)) from None
+            who = 'another process'
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                holder = parse_json(path.read_bytes())
+                who = f'process {holder["pid"]} on {holder["host"]}'
+            raise UserError(
+                f'{path.parent} is in use by {who}; wait for it or end it, then run '
+                'again'
+            ) from None
         except OSError as error:  # some network file systems have none
             raise UserError(
                 f'{path} cannot be locked: {error.strerror}; use a --run-dir on '
@@ -229,18 +236,6 @@ def staged_folder(target: Path, *, becomes_target: bool = True) -> Iterator[Path
                 os.rename(folder, target)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _refusal(path: Path) -> str:
-    """
-    Return the message that names the holder of the lock, if the file does.
-    """
-    try:
-        holder = parse_json(path.read_bytes())
-        who = f'process {holder["pid"]} on {holder["host"]}'
-    except (OSError, ValueError, KeyError, TypeError):
-        who = 'another process'
-    return f'{path.parent} is in use by {who}; wait for it or end it, then run again'
 
 
 # --- records as lines of JSON with a checksum -----------------------------------------

@@ -22,7 +22,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from parlai_ext.core import UserError, frozen, grouped, option
+from parlai_ext.core import UserError, frozen, grouped, option, require_known
 from parlai_ext.core.records import user_record
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files import json_lines
@@ -126,8 +126,7 @@ def planned_pairs(
     """
     kinds = options.kinds or ('random', *(('adversarial',) if annotated else ()))
     for kind in kinds:
-        if kind not in KINDS:
-            raise UserError(f'--kinds: {kind!r} is none of {", ".join(KINDS)}')
+        require_known(kind, KINDS, f'--kinds: {kind!r}')
     if 'adversarial' in kinds and not any(one.adversarial for one in annotated):
         raise UserError(
             '--kinds: adversarial pairs need --adversarial FILE of DailyDialog++ '
