@@ -524,7 +524,6 @@ def test_a_model_that_is_not_whole(files, change, words, model):
 @pytest.mark.parametrize(
     'opt',
     [
-        {'hf_quantisation': '4bit'},
         {'hf_device': 'gpu'},
         {'hf_device': 'cuda'},
         {'inference': 'beam', 'beam_size': None},

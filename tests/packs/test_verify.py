@@ -90,7 +90,7 @@ def test_an_honest_pack_of_chats_with_a_person_is_proven(imported, checker):
     assert 'of 2 of 2 targets' in text_about(checked, 'scored again')
 
 
-@pytest.mark.parametrize('start', ['manifest', 'dialogues/', 'scores/', 'rankings/'])
+@pytest.mark.parametrize('start', ['manifest', 'dialogues/', 'rankings/'])
 def test_a_changed_byte_names_its_file(files, tampered, start):
     name = first(files, start, kind='')
     data = bytearray(files[name])
@@ -108,17 +108,9 @@ def test_a_missing_file_and_one_too_many_are_named(files, tampered):
     assert any("'extra.txt'" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    'old, new',
-    [
-        (b'"schema": 1', b'"schema": 1,\n "rank": "first"'),
-        (b'\n}', b'\n}\n'),
-    ],
-    ids=['a key more', 'a line more'],
-)
-def test_an_index_has_no_second_spelling(files, tampered, old, new):
-    assert files[INDEX].count(old) == 1
-    files[INDEX] = files[INDEX].replace(old, new)
+def test_an_index_has_no_second_spelling(files, tampered):
+    more = b'"schema": 1,\n "rank": "first"'
+    files[INDEX] = files[INDEX].replace(b'"schema": 1', more)
     (line,) = problems(tampered(files))
     assert line.startswith(f'files: {INDEX}')
 

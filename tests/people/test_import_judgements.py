@@ -74,7 +74,6 @@ def give(
 
 
 LIKERT = {'questionnaire': 'likert_2022', 'ask': ('Overall',)}
-ACUTE = {'questionnaire': 'acute'}
 
 
 def import_all(run, answers, **options):
@@ -201,7 +200,7 @@ def test_annotators_who_do_not_read_are_named():
 
 
 def test_dimensions_are_chosen_and_renamed(run, answers):
-    collect_answers(run, answers, 2, num_items=3, **ACUTE)
+    collect_answers(run, answers, 2, questionnaire='acute', num_items=3)
     rankings = import_all(
         run, answers, dimensions=('Engaging',), rename=('Engaging=Overall',)
     )
@@ -247,7 +246,8 @@ def test_a_mistake_in_a_file_is_refused_by_its_place(run, answers, change, place
     [
         ({'rename': ('Overal=Fluency',)}, '--rename'),
         ({'dimensions': ('Overal',)}, '--dimensions'),
-        *(({**ACUTE, 'format': name}, '--questionnaire') for name in ('page', 'csv')),
+        ({'questionnaire': 'acute'}, '--questionnaire'),
+        ({'questionnaire': 'acute', 'format': 'csv'}, '--questionnaire'),
     ],
 )
 def test_a_wrong_option_and_no_answers_are_refused(run, answers, options, place):
