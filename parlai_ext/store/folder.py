@@ -72,6 +72,8 @@ class RunFolder:
     A run on disk. Reading needs no lock; writing needs `lock`.
 
     No shard changes once it is there, so `held` has what was read.
+
+    :ivar room: of how many bytes more of its files the records may be held.
     """
 
     def __init__(self, root: Path, manifest: Manifest):
@@ -82,7 +84,7 @@ class RunFolder:
         self._numbered = {opener.id for opener in numbered_openers(manifest)}
         self._checksums: dict[ShardKey, str] = {}  # of files that were read whole
         self.held: dict[Path, Any] = {}
-        self._room = MOST_HELD
+        self.room = MOST_HELD
         self._depth = 0
 
     @cached_property
@@ -272,8 +274,8 @@ class RunFolder:
             data = path.read_bytes()
         except FileNotFoundError:
             raise UserError(f'{path} is missing; run again to {purpose}') from None
-        self._room -= len(data)
-        if self._room < 0:
+        self.room -= len(data)
+        if self.room < 0:
             self.held.clear()
         return data
 
