@@ -184,6 +184,15 @@ class Dialogue:
         """
         return tuple(utterance.speaker for utterance in self.utterances)
 
+    def turns_of(self, system: str) -> list[bool]:
+        """
+        Return, for each utterance, whether it is the system's; in self-play, whether it
+        is that of the speaker who began.
+        """
+        names = self.speakers
+        alone = len({*names}) == 1
+        return [n == system and not (alone and i % 2) for i, n in enumerate(names)]
+
 
 @frozen(slots=True)
 class Score:

@@ -54,19 +54,11 @@ LEVELS = {'turn': 'over turns', 'dialogue': 'over dialogues', 'system': 'over sy
 MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
 
 
-def check_on(ranking: Ranking, dimension: str) -> DimensionCheck | None:
-    """
-    Return the check behind the ranking on a dimension; `None` where none was made.
-    """
-    check = ranking.judge_check
-    return None if check is None else check.check_of(dimension)
-
-
 def outcome_on(ranking: Ranking, dimension: str) -> str:
     """
     Return ``pass``, ``weak``, ``fail`` or ``unchecked``.
     """
-    check = check_on(ranking, dimension)
+    check = ranking.check_on(dimension)
     return UNCHECKED if check is None else check.outcome
 
 
@@ -75,7 +67,7 @@ def failure_on(ranking: Ranking, dimension: str) -> str | None:
     Return what stands above the leaderboard of a dimension on which the judge failed,
     and in place of "… comes first".
     """
-    check = check_on(ranking, dimension)
+    check = ranking.check_on(dimension)
     if check is None or not check.failed:
         return None
     does = check.reasons[0].removeprefix('it ')
@@ -264,7 +256,7 @@ def judge_section(view: RankingView) -> Section:
         'checks': [
             (one, Table(KIND_COLUMNS, one.kinds))
             for name in ranking.dimensions
-            if (one := check_on(ranking, name))
+            if (one := ranking.check_on(name))
         ],
     }
     return Section('judge', 'Judge', data)

@@ -2,7 +2,7 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pkgutil import resolve_name
@@ -51,7 +51,7 @@ from parlai_ext.results.ranking import (
 )
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.store import Plan, RunFolder, ScoreStore
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_notes
 
 # reference values of these dimensions are compared with a tournament's rating
 OVERALL, RANK = 'overall', 'rank'
@@ -144,16 +144,11 @@ def _rating_reference(given: ReferenceValues, best_is_smallest: bool) -> Values:
     sign = -1.0 if best_is_smallest else 1.0
     if isinstance(given, Mapping):
         return {name: sign * value for name, value in given.items()}
-    values: dict[str, dict[str, list[float]]] = {}
-    for judgement in given:
-        by_system = values.setdefault(judgement.rater or '', {})
-        by_system.setdefault(judgement.system, []).append(sign * judgement.value)
+    by_annotator = grouped((j.rater or '', (j.system, sign * j.value)) for j in given)
     ranks = mean_ranks(
         {
-            annotator: rank_values(
-                {name: mean(numbers) for name, numbers in by_system.items()}
-            )
-            for annotator, by_system in values.items()
+            annotator: rank_values({n: mean(v) for n, v in grouped(values).items()})
+            for annotator, values in by_annotator.items()
         }
     )
     return {name: -rank for name, rank in ranks.items() if rank is not None}
@@ -387,7 +382,7 @@ def count_truncated(tables: ScoreTables, max_share: float) -> dict[str, CutConte
     return truncated
 
 
-def ranking_notes(scores: RunScores, ranking: Ranking) -> Iterator[str]:
+def ranking_notes(scores: RunScores, ranking: Ranking) -> list[str]:
     """
     Return what a reader of the ranking must be told, such as the dimensions on which
     scores of a system do not vary.
@@ -403,7 +398,7 @@ def ranking_notes(scores: RunScores, ranking: Ranking) -> Iterator[str]:
         for name, rows in standings.items()
     }
     empty = [n for n, rows in standings.items() if all(r.score is None for r in rows)]
-    lines = terminal_lines(
+    return terminal_notes(
         'ranking_notes',
         empty=empty,
         reasons=scores.tables.reasons.most_common(3),
@@ -421,7 +416,6 @@ def ranking_notes(scores: RunScores, ranking: Ranking) -> Iterator[str]:
         cut={name: one for name, one in truncated.items() if one.comparable},
         constant=constant,
     )
-    return filter(None, lines)
 
 
 def agreements(

@@ -11,10 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
 
 from parlai_ext.core import PART_SEPARATOR, JsonObject, UserError, frozen, scorer_name
-from parlai_ext.core.records import keys, record_from_json, record_to_json
+from parlai_ext.core.records import keys, record_to_json
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, shared_reason
 from parlai_ext.ranking.intervals import Estimate
@@ -281,14 +280,19 @@ class Ranking:
     notes: tuple[str, ...] = ()
     outdated: tuple[str, ...] | None = None
 
+    def check_on(self, dimension: str) -> DimensionCheck | None:
+        """
+        Return the judge check behind the ranking on a dimension; `None` where no check
+        was made.
+        """
+        return self.judge_check and self.judge_check.check_of(dimension)
+
     @property
     def leading_check(self) -> DimensionCheck | None:
         """
-        The judge check behind the first dimension; `None` where no check was made.
+        The judge check behind the first dimension.
         """
-        if self.judge_check is None or not self.dimensions:
-            return None
-        return self.judge_check.check_of(self.dimensions[0])
+        return self.check_on(self.dimensions[0]) if self.dimensions else None
 
     @property
     def rule(self) -> dict[str, str | int | None]:
@@ -360,15 +364,6 @@ def to_json(ranking: Ranking) -> JsonObject:
     return {'schema': SCHEMA, **record_to_json(ranking)}
 
 
-def from_json(data: Any) -> Ranking:
-    """
-    Return the ranking that `to_json` wrote.
-
-    :raises WrongType: for data that is no ranking; it names the place.
-    """
-    return record_from_json(Ranking, data)
-
-
 def write_ranking(run: RunFolder, ranking: Ranking, folder: str = '') -> None:
     """
     Write `ranking.json` with its checksum into a folder of the run (``''`` or ending in
@@ -389,7 +384,7 @@ def read_ranking(
     again = f'parlai rank_systems {run.as_option}'
     again += f' --scores {scores}' if scores else ''
     remedy = f'rank the run again: {again}'
-    ranking = run.read_record(f'{folder}{NAME}', from_json, remedy)
+    ranking = run.read_record(f'{folder}{NAME}', Ranking, remedy)
     if ranking is None:
         raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
     counts = dialogues_by_target(run, run.dialogue_shards())

@@ -12,7 +12,6 @@ from parlai_ext.view.table import (
     Table,
     interval_cell,
     number_column,
-    plain_table,
     shown_table,
     with_interval,
 )

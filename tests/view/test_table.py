@@ -6,7 +6,7 @@ from parlai_ext.view import (
     IntervalColumn,
     Table,
     number_column,
-    plain_table,
+    shown_table,
 )
 
 
@@ -80,5 +80,5 @@ def test_marks_are_for_the_terminal_and_tags_for_the_page():
     assert cell.in_terminal() == '0.5 [0, 1] †'
 
 
-def test_a_plain_table_names_the_values_in_order():
-    assert plain_table(('a', 'b'), [(1, None), (0.5, 'x')]).csv() == 'a,b\n1,\n0.5,x\n'
+def test_the_values_of_a_table_stand_below_its_headings_in_a_file():
+    assert shown_table(('a', 'b'), [(1, None), (0.5, 'x')]).csv() == 'a,b\n1,\n0.5,x\n'
