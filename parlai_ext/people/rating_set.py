@@ -471,7 +471,7 @@ class RatingItem:
         """
         How many turns are shown; `None` for all.
         """
-        return None if self.exchanges is None else 2 * self.exchanges
+        return self.exchanges and 2 * self.exchanges
 
 
 def draw_items(

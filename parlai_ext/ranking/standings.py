@@ -324,22 +324,16 @@ class RankRange:
     high: int
 
 
-def rank_ranges(better: Bools) -> list[RankRange]:
+def rank_ranges(better: Bools) -> list[tuple[int, int]]:
     """
-    Return each system's rank interval; all hold together with 95 % confidence.
+    Return the best and the worst rank that is left open to each system (`RankRange`);
+    all hold together with 95 % confidence.
 
     :param better: what `significantly_better` returns.
     """
     lows = 1 + better.sum(axis=0)
     highs = len(better) - better.sum(axis=1)
-    return list(map(RankRange, lows.tolist(), highs.tolist()))
-
-
-def ends_of(ranks: RankRange | None) -> tuple[int | None, int | None]:
-    """
-    Return the best and the worst of the ranks that are left open, if they are known.
-    """
-    return (None, None) if ranks is None else (ranks.low, ranks.high)
+    return [*zip(lows.tolist(), highs.tolist(), strict=True)]
 
 
 def ranks_by_score(
@@ -594,7 +588,7 @@ def rank_draws(
             Standing(
                 name,
                 rank,
-                *ends_of(open_ranks),
+                *(open_ranks or (None, None)),
                 scores[k],
                 low=low,
                 high=high,

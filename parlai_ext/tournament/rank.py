@@ -18,10 +18,8 @@ from parlai_ext.ranking.games import award_points, mean_raw
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_means
 from parlai_ext.ranking.ratings import FOOTBALL, NORMAL_BOUND, rate, sum_of_ranks
 from parlai_ext.ranking.standings import (
-    RankRange,
     Rating,
     Standing,
-    ends_of,
     rank_ranges,
     ranks_by_score,
 )
@@ -183,7 +181,7 @@ def rating_standings(
             Standing(
                 name,
                 ranks.get(name),
-                *ends_of(open_ranks),
+                *(open_ranks or (None, None)),
                 value,
                 low=low,
                 high=high,
@@ -198,7 +196,7 @@ def rating_standings(
     return tuple(standings)
 
 
-def _open_ranks(ranked: Values, spreads: Values) -> dict[str, RankRange]:
+def _open_ranks(ranked: Values, spreads: Values) -> dict[str, tuple[int, int]]:
     """
     Return the best and worst ranks that the uncertainty of the ratings leaves open;
     none where a rating does not know its uncertainty.

@@ -13,7 +13,6 @@ from parlai_ext.view.table import (
     interval_cell,
     number_column,
     shown_table,
-    with_interval,
 )
 from parlai_ext.view.text import (
     DASH,
@@ -29,7 +28,6 @@ from parlai_ext.view.text import (
     few_names,
     interval,
     join_names,
-    money,
     number,
     one_line,
     pad_cell,
