@@ -319,7 +319,7 @@ def correlate(
         reason = low = high = None
         drawn = np.concatenate(draws[name])
         drawn = drawn[~np.isnan(drawn)]
-        if bootstraps and (2 * len(drawn) < bootstraps or not len(drawn)):
+        if 2 * len(drawn) < bootstraps:
             what = f'most resamples hold too few different {points.unit}'
             reason = f'no interval: {what}'
         elif bootstraps and np.ptp(drawn) < 1e-12:

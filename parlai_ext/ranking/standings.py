@@ -257,8 +257,6 @@ def variance_components(differences: Floats) -> Components | None:
     With one partner, or over one opener, all variance counts as that of openers, or of
     single dialogues. `None` when nothing varies over one opener, or is there once.
     """
-    if 0 in differences.shape:
-        return None
     n_partners, n_openers = differences.shape
     known = differences[~np.isnan(differences)]
     if n_openers < 2:
@@ -425,7 +423,7 @@ def pair_reaches(draws: Draws) -> Floats:
             t = np.abs(deviations[:, [i]] - deviations[:, rivals]) / errors[i, rivals]
             # NaN: a draw without a dialogue of one of the two says nothing about them
             largest = np.fmax(largest, np.fmax.reduce(t, axis=1))
-    quantile = float(np.quantile(largest, LEVEL)) if len(largest) else np.inf
+    quantile = float(np.quantile(largest, LEVEL))
     bounds = student_bound(quantile, freedom)
     seen = draws.has_interval[:, None] & draws.has_interval[None, :]
     reaches = bounds * np.sqrt(errors**2 + unseen + unseen.T)
@@ -622,10 +620,9 @@ def best_first(standings: Sequence[Standing]) -> list[Standing]:
     Return standings by rank, then score, then name; systems without a rank come last.
     """
 
-    def key(standing: Standing) -> tuple[Any, ...]:
-        missing = standing.score is None
-        order = (standing.rank is None, standing.rank or 0)
-        return (*order, missing, -(standing.score or 0.0), standing.system)
+    def key(one: Standing) -> tuple[Any, ...]:
+        rank = one.rank or math.inf
+        return rank, one.score is None, -(one.score or 0.0), one.system
 
     return sorted(standings, key=key)
 

@@ -175,7 +175,7 @@ def rating_standings(
             if value is not None and spread is not None:
                 reach = NORMAL_BOUND * spread
                 low, high = json_number(value - reach), json_number(value + reach)
-        records = result.records.get(name, {})
+        records = result.records[name]
         played = sum(n for key, n in records.items() if key.startswith('games_'))
         standings.append(
             Standing(
