@@ -367,6 +367,13 @@ def is_floor(system: str) -> bool:
     return system.startswith(FLOOR_PREFIX)
 
 
+def known_values(values: Mapping[K, V | None]) -> dict[K, V]:
+    """
+    Return a mapping without the keys whose value is `None`.
+    """
+    return {key: value for key, value in values.items() if value is not None}
+
+
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """
     Return the values of each key, both in the order in which they come.

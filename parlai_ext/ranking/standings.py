@@ -579,6 +579,7 @@ def rank_draws(
         rank, group, open_ranks = places.get(k) or (None, None, None)
         if not draws.has_interval[k]:
             group = open_ranks = None
+        rank_low, rank_high = open_ranks or (None, None)
         n_dialogues, n_unscored = counts[k]
         low, high = map(json_number, sampled[k])
         low_fixed, high_fixed = map(json_number, fixed[k])
@@ -586,7 +587,8 @@ def rank_draws(
             Standing(
                 name,
                 rank,
-                *(open_ranks or (None, None)),
+                rank_low,
+                rank_high,
                 scores[k],
                 low=low,
                 high=high,

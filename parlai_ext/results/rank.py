@@ -2,7 +2,7 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pkgutil import resolve_name
@@ -21,6 +21,7 @@ from parlai_ext.core import (
     is_floor,
     mean,
     nearest,
+    require_known,
 )
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
@@ -296,6 +297,23 @@ def read_run_scores(
     )
 
 
+def chosen_dimension(
+    names: Collection[str], asked: str | None = None, option: str = ''
+) -> str:
+    """
+    Return the dimension that an option asks for, in whatever case, else the overall
+    one, else the first.
+
+    :param names: one at least.
+    :raises UserError: when there is none of the name that is asked for.
+    """
+    wanted = (asked or OVERALL).casefold()
+    dimension = min(names, key=lambda name: name.casefold() != wanted)
+    if asked and dimension.casefold() != wanted:
+        require_known(asked, names, f'{option} {asked}: no such scores')
+    return dimension
+
+
 def ranked_dimensions(
     scores: RunScores,
 ) -> tuple[Standings, Standings, dict[str, Separation]]:
@@ -439,11 +457,10 @@ def agreements(
         )
         return Agreement.from_correlations(correlations, reference.kind)
 
-    signs = {name: 1 if HIGHER_IS_BETTER[name] else -1 for name in tables.baselines}
     matching = reference.by_dimension
     references = {d: agreement(tables.scores[d], d) for d in matching}
     baselines = {
-        name: {d: agreement(values * signs[name], d) for d in matching}
-        for name, values in tables.baselines.items()
+        name: {d: agreement(values, d) for d in matching}
+        for name, values in tables.signed_baselines.items()
     }
     return references, baselines

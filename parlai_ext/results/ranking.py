@@ -285,7 +285,8 @@ class Ranking:
         Return the judge check behind the ranking on a dimension; `None` where no check
         was made.
         """
-        return self.judge_check and self.judge_check.check_of(dimension)
+        check = self.judge_check
+        return None if check is None else check.check_of(dimension)
 
     @property
     def leading_check(self) -> DimensionCheck | None:

@@ -71,6 +71,16 @@ class ScoreTables:
         """
         return [row for row in self.dialogues if row.raw]
 
+    @property
+    def signed_baselines(self) -> dict[str, np.ndarray]:
+        """
+        The trivial baselines, their signs changed where lower values are better.
+        """
+        return {
+            name: values if HIGHER_IS_BETTER[name] else -values
+            for name, values in self.baselines.items()
+        }
+
     def count(
         self, pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue | None
     ) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from parlai_ext.core import PART_SEPARATOR, UserError, is_floor
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.agreement import correlate_with_ranks
-from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.games import award_points, mean_raw
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_means
 from parlai_ext.ranking.ratings import FOOTBALL, NORMAL_BOUND, rate, sum_of_ranks
@@ -175,13 +174,15 @@ def rating_standings(
             if value is not None and spread is not None:
                 reach = NORMAL_BOUND * spread
                 low, high = json_number(value - reach), json_number(value + reach)
+        rank_low, rank_high = open_ranks or (None, None)
         records = result.records[name]
         played = sum(n for key, n in records.items() if key.startswith('games_'))
         standings.append(
             Standing(
                 name,
                 ranks.get(name),
-                *(open_ranks or (None, None)),
+                rank_low,
+                rank_high,
                 value,
                 low=low,
                 high=high,
@@ -237,6 +238,5 @@ def baseline_means(tables: ScoreTables, baseline: str) -> dict[str, float | None
     Return each system's mean of a trivial baseline, with its sign so that larger is
     better.
     """
-    sign = 1 if HIGHER_IS_BETTER[baseline] else -1
-    means = sign * system_means(tables.baselines[baseline])
+    means = system_means(tables.signed_baselines[baseline])
     return dict(zip(tables.systems, map(json_number, means.tolist()), strict=True))
