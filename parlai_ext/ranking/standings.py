@@ -569,18 +569,16 @@ def rank_draws(
     better[np.ix_(chosen, chosen)] = claims
     scores = [json_number(mean) for mean in draws.means]
     ranks = ranks_by_score([scores[k] for k in chosen], higher_is_better)
-    ends = zip(ranks, tied_groups(claims, ranks), rank_ranges(claims), strict=True)
-    places = dict(zip(chosen.tolist(), ends, strict=True))
+    left_open = zip(ranks, tied_groups(claims, ranks), rank_ranges(claims), strict=True)
+    places = dict(zip(chosen.tolist(), left_open, strict=True))
     sampled, fixed = (intervals_for(draws, one) for one in ('sampled', 'fixed'))
     if draws.partners == 'fixed' and max(draws.num_partners) < FEWEST_FOR_OTHERS:
         sampled = [(math.nan, math.nan)] * len(systems)
     rows = []
     for k, name in enumerate(systems):
-        rank, group, open_ranks = places.get(k) or (None, None, None)
+        rank, group, (rank_low, rank_high) = places.get(k) or (None, None, (None, None))
         if not draws.has_interval[k]:
-            group = open_ranks = None
-        rank_low, rank_high = open_ranks or (None, None)
-        n_dialogues, n_unscored = counts[k]
+            group = rank_low = rank_high = None
         low, high = map(json_number, sampled[k])
         low_fixed, high_fixed = map(json_number, fixed[k])
         rows.append(
@@ -594,8 +592,8 @@ def rank_draws(
                 high=high,
                 low_fixed=low_fixed,
                 high_fixed=high_fixed,
-                n_dialogues=n_dialogues,
-                n_unscored=n_unscored,
+                n_dialogues=counts[k][0],
+                n_unscored=counts[k][1],
                 group=group,
                 n_openers=int(draws.num_openers[k]),
                 n_partners=int(draws.num_partners[k]),

@@ -168,13 +168,12 @@ def rating_standings(
     standings = []
     for name in tables.systems:
         value, spread = rating.values.get(name), rating.spreads.get(name)
-        low = high = open_ranks = None
+        low = high = rank_low = rank_high = None
         if num_openers[name] >= FEWEST_OPENERS:
-            open_ranks = ranges.get(name)
+            rank_low, rank_high = ranges.get(name, (None, None))
             if value is not None and spread is not None:
                 reach = NORMAL_BOUND * spread
                 low, high = json_number(value - reach), json_number(value + reach)
-        rank_low, rank_high = open_ranks or (None, None)
         records = result.records[name]
         played = sum(n for key, n in records.items() if key.startswith('games_'))
         standings.append(
