@@ -84,11 +84,11 @@ def judge_card(
         lacks only the signature is known.
     """
     settings = _signature_fields(MODEL.sub('', signature))
-    scorer = settings.pop('scorer', '') or signature.partition('|')[0]
+    settings.pop('scorer', None)
     signed = [(kind, text) for kind, text in MODEL.findall(signature) if text != 'none']
     recorded = about.models or (None,) * len(signed)
     return JudgeCard(
-        scorer,
+        scorer_name(signature),
         settings,
         tuple(
             CardModel(
@@ -293,7 +293,7 @@ class Ranking:
         """
         The judge check behind the first dimension.
         """
-        return self.check_on(self.dimensions[0]) if self.dimensions else None
+        return self.check_on(self.leading_dimension)
 
     @property
     def rule(self) -> dict[str, str | int | None]:
@@ -333,6 +333,13 @@ class Ranking:
         return sorted(
             self.standings, key=lambda d: (d != rated, d.casefold() != 'overall')
         )
+
+    @property
+    def leading_dimension(self) -> str:
+        """
+        The first dimension; '' without any.
+        """
+        return next(iter(self.dimensions), '')
 
     @property
     def scored_dimensions(self) -> list[str]:

@@ -12,6 +12,7 @@ from parlai_ext.view.table import (
     Table,
     interval_cell,
     number_column,
+    p_column,
     shown_table,
 )
 from parlai_ext.view.text import (
@@ -30,6 +31,7 @@ from parlai_ext.view.text import (
     join_names,
     number,
     one_line,
+    p_value,
     pad_cell,
     percent,
     rough_count,
