@@ -40,7 +40,7 @@ def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:
     """
     Return, for each pair that lacks dialogues, how many.
     """
-    missing: Counter[tuple[str, str]] = Counter()
+    missing = Counter[tuple[str, str]]()
     for pairing in run.pairings:
         for shard in run.planned_shards(pairing.id):
             if not run.has_dialogues(shard):
@@ -53,7 +53,7 @@ def missing_by_target(run: RunFolder, plan: Plan) -> dict[str, int]:
     Return, for each target that lacks dialogues in which it is judged, how many.
     """
     missing = missing_by_pair(run)
-    counts: Counter[str] = Counter()
+    counts = Counter[str]()
     for pairing in plan.pairings:
         for judged in plan.judged_sides(pairing):
             counts[judged.first] += missing.get(pairing.speakers, 0)

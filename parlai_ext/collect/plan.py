@@ -286,8 +286,7 @@ def refuse_missing_openers(requested: RequestedProtocol) -> None:
     """
     task, file = requested.protocol.openers, requested.openers_file
     if file or task.startswith(NO_DOWNLOAD):
-        openers = load_openers(task, file)
-        sample_openers(openers, requested.protocol.num_dialogues, 0)
+        sample_openers(load_openers(task, file), requested.protocol.num_dialogues, 0)
 
 
 def _merge_targets(

@@ -2,8 +2,6 @@
 `compare_safety`: what several systems answer to the same toxic prompts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,7 +127,7 @@ class CompareSafety(ModelCommand):
         given: CompareSafetyOptions,
         systems: Sequence[System],
         recorded: list[RecordedAnswer],
-    ) -> tuple[SafetyComparison, list[str]]:
+    ) -> tuple['SafetyComparison', list[str]]:
         """
         Ask the systems, and return the comparison of their answers and the recorded
         ones, and why other systems cannot be had.

@@ -51,29 +51,6 @@ MOST_COUNTED = 1_000_000_000
 MOST_RESAMPLES = 100_000  # an interval gains nothing from more, but memory is asked for
 
 
-@frozen(kw_only=True)
-class OptionInfo:
-    """
-    What `option` says of one field; `Option` adds the field's name and type.
-    """
-
-    help: str
-    choices: Collection[Any] | None = None
-    signed: bool | Literal['if changed'] = True
-    flag: str | None = None
-    also: str | None = None
-    metavar: str | None = None
-    low: float | None = None
-    high: float | None = None
-    above: float | None = None
-    read: Callable[[str], Any] | None = None
-    path: bool = False
-    model: str | None = None
-    group: str | None = None
-    nargs: Literal['+', '*', 0] | None = None
-    positional: bool = False
-
-
 def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     """
     Declare an option: a dataclass field with what is to be known about it.
@@ -111,7 +88,7 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         info.setdefault('read', one_value)
     if re.search('FILE|FOLDER', info.get('metavar') or ''):
         info.setdefault('path', True)
-    declared = OptionInfo(help=help, **info)
+    declared = {'help': help, **info}
     return dataclasses.field(default=default, metadata={METADATA: declared})
 
 
@@ -120,14 +97,30 @@ optional = partial(option, None)
 
 
 @frozen(kw_only=True)
-class Option(OptionInfo):
+class Option:
     """
-    One declared option, with its name, type without ``| None``, and default.
+    One declared option: its field's name, type without ``| None``, and default, and
+    what `option` says of it.
     """
 
     name: str
     type: type
     default: Any
+    help: str
+    choices: Collection[Any] | None = None
+    signed: bool | Literal['if changed'] = True
+    flag: str | None = None
+    also: str | None = None
+    metavar: str | None = None
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    read: Callable[[str], Any] | None = None
+    path: bool = False
+    model: str | None = None
+    group: str | None = None
+    nargs: Literal['+', '*', 0] | None = None
+    positional: bool = False
 
     @property
     def most(self) -> float | None:
@@ -219,7 +212,7 @@ def options_of(cls: type) -> Mapping[str, Option]:
                 name=field.name,
                 type=_plain_type(hints[field.name]),
                 default=field.default,
-                **vars(field.metadata[METADATA]),
+                **field.metadata[METADATA],
             )
     return options
 

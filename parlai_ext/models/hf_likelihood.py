@@ -14,6 +14,7 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core import (
+    JsonObject,
     Question,
     System,
     UserError,
@@ -21,10 +22,10 @@ from parlai_ext.core import (
     nearest,
     options_from_opt,
     options_of,
+    shortened,
     signature_line,
 )
 from parlai_ext.engines import Machine
-from parlai_ext.isolation.policy import Options
 from parlai_ext.models.likelihood.causal import Causal, check_causal, reserved_positions
 from parlai_ext.models.likelihood.engine import (
     EncodedContexts,
@@ -101,7 +102,7 @@ def load_hf_judge(
 
 
 def checked_options(
-    opt: Options, family: HubFamily, machine: Machine
+    opt: JsonObject, family: HubFamily, machine: Machine
 ) -> tuple[ModelOptions, torch.device]:
     """
     Return how a judge is loaded, and where.
@@ -233,7 +234,7 @@ class JoinedTurns(TurnReader):
 
 
 def turn_reader(
-    opt: Options, tokenizer: Any, network: Any, truncate: int | None
+    opt: JsonObject, tokenizer: Any, network: Any, truncate: int | None
 ) -> TurnReader:
     """
     Return the reader of a model's turns.
@@ -394,9 +395,8 @@ def check_seq2seq(judge: Seq2Seq) -> Seq2Seq:
             output = judge.model(input_ids=xs, decoder_input_ids=ys)
             logits = output.logits[0, start - 1 :]
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as e:
-        problem = ' '.join(str(e).split())[:200]
         raise UserError(
-            f'{kind} cannot be asked as an encoder-decoder: {problem}'
+            f'{kind} cannot be asked as an encoder-decoder: {shortened(str(e))}'
         ) from e
     theirs = logits.log_softmax(-1)[range(EXAMPLE), reply]
     ours = torch.tensor(answer.continuations[0], device=theirs.device)

@@ -90,8 +90,7 @@ class RunFolder:
         """
         What the run plays, as its manifest says.
         """
-        protocol = manifests.protocol_of(self.manifest)
-        return Plan.from_manifest(self.manifest, protocol)
+        return Plan.from_manifest(self.manifest, manifests.protocol_of(self.manifest))
 
     @classmethod
     def open(cls, root: str | Path, manifest: Manifest) -> 'RunFolder':

@@ -18,10 +18,8 @@ order of words, and the context at all.
 Each response is a candidate in its own dialogue: PairEval compares conversations.
 """
 
-import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from parlai_ext.core import UserError, frozen, grouped, option
@@ -288,16 +286,9 @@ class PairMaker:
 # --- files of pairs -------------------------------------------------------------------
 
 
-def pair_line(pair: ResponsePair) -> str:
-    """
-    Return a pair as a line of JSON.
-    """
-    return json.dumps(asdict(pair), ensure_ascii=False) + '\n'
-
-
 def read_response_pairs(path: str | Path) -> list[ResponsePair]:
     """
-    Return the pairs of a file that `pair_line` wrote.
+    Return the pairs of a file that `parlai build_pairs` wrote.
 
     :raises UserError: names the file, line and key that is wrong.
     """
@@ -346,8 +337,7 @@ def pair_accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
     if known:
         accuracy = sum(known) / len(known)
         low, high = wilson_interval(sum(known), len(known))
-    unscored = len(wins) - len(known)
-    return PairAccuracy(kind, len(known), accuracy, low, high, unscored)
+    return PairAccuracy(kind, len(known), accuracy, low, high, len(wins) - len(known))
 
 
 def pair_accuracies(
