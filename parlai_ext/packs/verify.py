@@ -34,7 +34,7 @@ from parlai_ext.core import (
     scorer_name,
     signature_line,
 )
-from parlai_ext.core.records import WrongType, record_to_json
+from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import Pack, open_pack, readable
@@ -435,7 +435,7 @@ def ranking_problems(pack: Pack, signature: str) -> Iterator[str]:
     place = f'rankings/{content_id(signature)}/{rankings.NAME}'
     try:
         says = pack.run.read_json(place, 'publish the run again')
-        rankings.from_json(says)
+        record_from_json(rankings.Ranking, says)
     except WrongType as error:
         yield f'{place} is damaged: {error}'
         return

@@ -56,7 +56,7 @@ from parlai_ext.people.rating_set import (
     read_questionnaire,
 )
 from parlai_ext.view import count_of, one_line
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_notes
 from parlai_ext.view.progress import counted
 
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
@@ -446,7 +446,7 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> list[str]:
         for name, (k, n) in chosen.items()
         if scipy.stats.binomtest(k, n).pvalue * len(chosen) < UNLIKELY
     ]
-    lines = terminal_lines(
+    return terminal_notes(
         'annotator_notes',
         chosen=chosen,
         lopsided=lopsided,
@@ -454,7 +454,6 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> list[str]:
         equal=equal.values(),
         named_annotators=named_annotators,
     )
-    return [*filter(None, lines)]
 
 
 def named_annotators(named: Iterable[str]) -> str:

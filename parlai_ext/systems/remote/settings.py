@@ -19,6 +19,7 @@ from parlai_ext.core import (
     UserError,
     frozen,
     json_object,
+    known_values,
     name_secret,
     option,
     optional,
@@ -186,7 +187,7 @@ class Settings:
             **fields,
             **(self.extra or {}),
         }
-        return {name: value for name, value in body.items() if value is not None}
+        return known_values(body)
 
     def check(self) -> None:
         """
