@@ -6,6 +6,7 @@ They are imported from here: ``from parlai_ext.core import UserError, option``.
 """
 
 from parlai_ext.core.errors import (
+    NONSENSE,
     SHORTEST_SECRET,
     ChangedStream,
     SystemFailed,

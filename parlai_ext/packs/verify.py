@@ -301,8 +301,10 @@ def dialogue_problems(pack: Pack) -> Iterator[str]:
         for n, dialogue in enumerate(dialogues):
             opener = by_id.get(dialogue.opener_id)
             problem = _dialogue_problem(dialogue, pairing, opener, num_turns)
-            if withheld_text and not DIGEST.fullmatch(str(records[n].get('digest'))):
-                problem = 'it has no digest'
+            has_digest = bool(DIGEST.fullmatch(str(records[n].get('digest'))))
+            has_text = any(u.text or u.references for u in dialogue.utterances)
+            if has_digest != withheld_text or (withheld_text and has_text):
+                problem = 'a digest stands for withheld texts, and for no others'
             if problem and not (withheld_text and problem == OPENER):
                 yield f'{place} line {n + 1}, dialogue {dialogue.id}: {problem}'
 

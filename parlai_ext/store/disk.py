@@ -112,7 +112,7 @@ def append_synced(path: Path, end: int, data: bytes) -> None:
     Write ``data`` to a file from byte ``end`` on, and cut off what it had after that.
     """
     with file_named_in_errors(path):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
             os.ftruncate(handle, end)
             os.lseek(handle, end, os.SEEK_SET)
@@ -185,7 +185,8 @@ def locked(path: Path) -> Iterator[None]:
     :raises UserError: at once, if another process holds it.
     """
     make_folder(path.parent)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    # through a link, a file elsewhere would be emptied
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -23,8 +23,8 @@ from parlai_ext.core import (
     parse_json,
     read_truth,
 )
-from parlai_ext.files import is_model_name, model_names, no_path, sha256
-from parlai_ext.isolation.policy import is_special, nested_values
+from parlai_ext.files import is_model_name, is_special, model_names, no_path, sha256
+from parlai_ext.isolation.policy import nested_values
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do

@@ -657,7 +657,7 @@ def read_votes(
                 values += [value] * int(votes)
             if values:  # nobody knows whose they are
                 given = [Annotation(str(i), one) for i, one in enumerate(values)]
-                system = re.sub(r'_?\d+$', '', row['dialogue_id'])
+                system = re.sub(r'(_|(?<!\d))\d+$', '', row['dialogue_id'])
                 yield JudgedItem(
                     turn['UID'],
                     tuple(texts[:-1]),

@@ -44,6 +44,7 @@ from parlai_ext.core import (
     text_option,
 )
 from parlai_ext.engines import data_folder
+from parlai_ext.files import is_special
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.policy import (
     TASK_OPTIONS,
@@ -51,7 +52,6 @@ from parlai_ext.isolation.policy import (
     is_our_agent,
     is_our_task,
     is_server,
-    is_special,
     is_trusted_file,
     nested_values,
 )
