@@ -74,6 +74,7 @@ from parlai_ext.core.nouns import (
     utterance_json,
 )
 from parlai_ext.core.options import (
+    YES,
     DeclaresOptions,
     Fail,
     Flags,

@@ -29,7 +29,6 @@ NONSENSE = (
     AssertionError,
     AttributeError,
     LookupError,
-    MemoryError,
     RuntimeError,
     TypeError,
     ValueError,

@@ -35,28 +35,20 @@ DEVICES = ('/dev/null', '/dev/nvidia*', '/dev/kfd', '/dev/dri/*')
 
 # seccomp (linux/seccomp.h): by machine, its name in the kernel, and the numbers of
 # socket, of prlimit, and of what is refused: ptrace, process_vm_readv and
-# process_vm_writev; System V's and POSIX's memory and messages, which outlive a
+# process_vm_writev; memory, semaphores and messages of System V, which outlive a
 # process; and keys that the kernel keeps for the user
 MACHINES = {
     'x86_64': (
         0xC000003E,
         41,
         302,
-        (
-            101,
-            310,
-            311,
-            *range(29, 32),
-            *range(64, 72),
-            *range(240, 246),
-            *range(248, 251),
-        ),
+        (101, 310, 311, *range(29, 32), *range(64, 72), *range(248, 251)),
     ),
     'aarch64': (
         0xC00000B7,
         198,
         261,
-        (117, 270, 271, *range(180, 198), *range(217, 220)),
+        (117, 270, 271, *range(186, 198), *range(217, 220)),
     ),
 }
 IO_URING = 425, 426, 427  # which would open sockets, too

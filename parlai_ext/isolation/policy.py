@@ -283,9 +283,7 @@ def agent_use(agent: str) -> str | None:
     module = agent_module(agent) or ''
     if ASKING_AGENTS.fullmatch(module):
         return 'asks a server'
-    is_ours = CHECKED_AGENTS.fullmatch(module) or (
-        module and not ROSTER_AGENTS.fullmatch(module)
-    )
+    is_ours = CHECKED_AGENTS.fullmatch(module) or is_our_agent(agent)
     return None if is_ours else 'is an agent from outside the package'
 
 

@@ -335,7 +335,7 @@ def readable(path: Path, folder: Path) -> Iterator[None]:
     except UserError as error:
         line = ADVICE.sub('', str(error)).replace(f'{folder}/', '')
         raise UserError(f'{path}: {line.removeprefix(f"{path}: ")}') from None
-    except NONSENSE as error:
+    except (*NONSENSE, MemoryError) as error:
         line = ' '.join(str(error).split())[:120]
         raise UserError(
             f'{path} cannot be read: {type(error).__name__}: {line}'

@@ -207,7 +207,8 @@ def manifest_problems(pack: Pack) -> Iterator[str]:
         return
     for opener in run.openers:
         own = Opener.from_utterances(opener.utterances, opener.source).id
-        if not pack.index.withheld_text and opener.id != own:
+        is_shown = opener.utterances or not pack.index.withheld_text
+        if is_shown and opener.id != own:
             yield f'opener {opener.id}: its text was changed (its hash is {own})'
     plan = run.plan
     identities = {name: one.identity for name, one in manifest.everybody.items()}

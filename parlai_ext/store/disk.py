@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
 
 from parlai_ext.core import (
+    NONSENSE,
     Dialogue,
     JsonObject,
     Score,
@@ -239,7 +240,7 @@ def _refusal(path: Path) -> str:
     try:
         holder = parse_json(path.read_bytes())
         who = f'process {holder["pid"]} on {holder["host"]}'
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *NONSENSE):
         who = 'another process'
     return f'{path.parent} is in use by {who}; wait for it or end it, then run again'
 
@@ -400,7 +401,7 @@ def decode_shard(
         try:
             record = decode(line, is_intact)
             shard = record.pop('shard')
-        except (ValueError, KeyError) as error:
+        except NONSENSE as error:
             raise damage_error(
                 path, f'line {n + 1} is damaged ({short_text(error)})'
             ) from None
@@ -434,7 +435,7 @@ def read_records(
     for n, record in enumerate(records):
         try:
             values.append(read(record))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except NONSENSE:
             raise damage_error(path, f'line {n + 1} is no {kind}') from None
     return values
 
@@ -644,20 +645,15 @@ class PartialWork:
         self._saved_at = time.monotonic()
         self._end = 0  # of what is sound in the file: up to its first damaged line
         data = path.read_bytes() if path.exists() else b''
-        for line in data.splitlines(keepends=True):
-            try:
-                record = decode(line.removesuffix(b'\n'))
-            except ValueError:
-                break
-            if not line.endswith(b'\n'):
-                break
-            if self._end == 0 and record.get('source') != source:
-                break
-            if self._end:
-                if not {'batch', 'answers'} <= set(record):
+        *lines, _ = data.split(b'\n')  # the last one was cut off
+        with suppress(*NONSENSE):  # of a damaged line
+            for line in lines:
+                record = decode(line)
+                if self._end:
+                    self.batches[record['batch']] = record['answers']
+                elif record['source'] != source:
                     break
-                self.batches[record['batch']] = record['answers']
-            self._end += len(line)
+                self._end += len(line) + 1
 
     def get(self, key: str) -> Any | None:
         """

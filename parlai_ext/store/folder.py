@@ -669,8 +669,7 @@ def check_files(folder: str | Path) -> None:
             if entry.is_dir(follow_symlinks=False):
                 check_files(entry.path)
             elif not entry.is_file():
-                what = 'is neither a file nor a folder of its own'
-                raise UserError(f'{entry.path} {what}; a run has nothing else')
+                raise UserError(f'{entry.path} is neither a file nor a folder here')
 
 
 @contextlib.contextmanager
