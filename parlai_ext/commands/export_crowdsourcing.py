@@ -112,9 +112,9 @@ class ExportCrowdsourcing(Command):
             from parlai_ext.isolation.policy import require_named
 
             names = given.systems or tuple(run.manifest.targets)
-            systems = [s for s in run.plan.roster.targets if s.name in names]
-            opts = {system.name: system.opt for system in systems}
-            for system in systems:  # ParlAI will load what the file says
+            bots = [s for s in run.plan.roster.targets if s.name in names]
+            opts = {system.name: system.opt for system in bots}
+            for system in bots:  # ParlAI will load what the file says
                 require_named(system)
             return crowd_files.model_chat_files(opts, asked, given.chat_turns)
         dialogues, _ = judged_dialogues(run, given.systems)

@@ -196,11 +196,8 @@ def test_every_changed_byte_of_a_file_of_the_run_is_found(tmp_path):
     path = tmp_path / 'some.json'
     intact = path.read_bytes()
     data = run.read_json('some.json')
-    rng = random.Random(0)
-    for at in range(len(intact)):
-        flipped = bytearray(intact)
-        flipped[at] ^= rng.randrange(1, 256)
-        path.write_bytes(bytes(flipped))
+    for at, damaged in flipped_or_cut(intact):
+        path.write_bytes(damaged)
         try:
             # white space is no content
             assert run.read_json('some.json') == data and intact[at : at + 1].isspace()
