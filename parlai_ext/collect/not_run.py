@@ -4,7 +4,7 @@ What of a run was not played: systems that could not go on, pairs that lack dial
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from typing import Any
 
 from parlai_ext.core import SystemFailed, UserError
 from parlai_ext.store import Plan, RunFolder
@@ -30,8 +30,10 @@ def read_problems(run: RunFolder) -> dict[str, str]:
     """
     Return why systems could not go on when the run was last collected.
     """
-    # as `write_problems` wrote them
-    return run.read_record(NAME, itemgetter('problems'), 'delete it') or {}
+    if not (run.root / NAME).exists():
+        return {}
+    problems: Any = run.read_json(NAME)['problems']  # as `write_problems` wrote them
+    return dict(problems)
 
 
 def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:

@@ -107,8 +107,13 @@ class ExportCrowdsourcing(Command):
         kind = PAIR if given.format == ACUTE else LIKERT
         asked.require(kind, given.format)
         if given.format == CHAT:
+            from parlai_ext.isolation.policy import require_named
+
             names = given.systems or tuple(run.manifest.targets)
-            opts = {name: run.manifest.systems[name] for name in names}
+            bots = [s for s in run.plan.roster.targets if s.name in names]
+            opts = {system.name: system.opt for system in bots}
+            for system in bots:  # ParlAI will load what the file says
+                require_named(system)
             return crowd_files.model_chat_files(opts, asked, given.chat_turns)
         dialogues, _ = judged_dialogues(run, given.systems)
         whole = [

@@ -6,6 +6,7 @@ They are imported from here: ``from parlai_ext.core import UserError, option``.
 """
 
 from parlai_ext.core.errors import (
+    NONSENSE,
     SHORTEST_SECRET,
     ChangedStream,
     SystemFailed,
@@ -74,6 +75,7 @@ from parlai_ext.core.nouns import (
     utterance_json,
 )
 from parlai_ext.core.options import (
+    YES,
     DeclaresOptions,
     Fail,
     Flags,

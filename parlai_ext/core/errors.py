@@ -23,6 +23,16 @@ from typing import Any, TextIO, cast
 
 MAX_SHOWN = 20
 logger = logging.getLogger('parlai_ext')  # of warnings, which end nothing
+# what the code for data of our own raises on a stranger's
+NONSENSE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class UserError(Exception):

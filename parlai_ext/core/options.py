@@ -503,11 +503,14 @@ def json_object(text: str) -> dict[str, JsonValue]:
     raise argparse.ArgumentTypeError('a JSON object is expected, like {"top_k": 5}')
 
 
+YES = ('yes', 'true', 't', '1', 'y')
+
+
 def read_truth(text: str) -> bool:
     """
     Read a truth value as ParlAI does.
     """
-    if text.lower() in ('yes', 'true', 't', '1', 'y'):
+    if text.lower() in YES:
         return True
     if text.lower() in ('no', 'false', 'f', 'n', '0'):
         return False

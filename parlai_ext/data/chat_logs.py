@@ -32,7 +32,14 @@ from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import Dialogue, UserError, Utterance, frozen, reference_texts
+from parlai_ext.core import (
+    NONSENSE,
+    Dialogue,
+    UserError,
+    Utterance,
+    frozen,
+    reference_texts,
+)
 from parlai_ext.data.source_file import (
     IDS,
     MEDIA,
@@ -317,7 +324,7 @@ def _export(
     def records(record: Record) -> list[Record]:
         try:
             return list(unpack(record))
-        except (AttributeError, LookupError, TypeError):
+        except NONSENSE:
             raise BadRecord(f'laid out otherwise than {example}') from None
 
     return record_format(example, keys, OPENAI.dialogue, unpack=records)

@@ -211,7 +211,7 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Turns]:
 # Nothing is mended unless an option asks for it.
 
 # what generation leaves at the end of a text, whole or cut off
-MARKERS = re.compile(r'\s*<\s*(?:/\s*s|s|pad|bos|eos|\|endoftext\|)\s*(?:>|$)')
+MARKERS = re.compile(r'(?<!\s)\s*<\s*(?:/\s*s|s|pad|bos|eos|\|endoftext\|)\s*(?:>|$)')
 SIDE = re.compile(r'(.+)_([12])')
 EMPTY_TURNS = ('refuse', 'keep')
 

@@ -40,6 +40,7 @@ from parlai_ext.files.text_file import (
     CsvProblem,
     column_places,
     decoded_text,
+    is_special,
     is_texts,
     is_utf8,
     json_lines,

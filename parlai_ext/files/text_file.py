@@ -7,8 +7,8 @@ JSON, JSON lines and CSV are such files.
 
 import codecs
 import csv
+import os
 import re
-import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,25 @@ LONGEST_LINE = 10**8  # characters
 NOT_DECODED = re.compile('[\udc80-\udcff]')
 
 
+def is_special(path: Path) -> bool:
+    """
+    True for what is there and neither a file nor a folder: a pipe or a device, whose
+    text may never come, or never end.
+    """
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
 def check_text_file(path: str | Path) -> int:
     """
     Return the size of a file in bytes, if it is a file (or a folder, which no reader
-    opens): the text of a pipe or a device may never come, or never end.
+    opens).
 
     :raises OSError: when there is none.
     :raises UserError: for a pipe, a device or a socket.
     """
-    status = Path(path).stat()
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+    if is_special(Path(path)):
         raise UserError(f'{path}: a pipe or a device; a file is expected')
-    return status.st_size
+    return os.path.getsize(path)
 
 
 def encoding_of(start: bytes, where: str) -> str:

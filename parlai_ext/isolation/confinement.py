@@ -34,10 +34,22 @@ CONNECT = 1 << 1
 DEVICES = ('/dev/null', '/dev/nvidia*', '/dev/kfd', '/dev/dri/*')
 
 # seccomp (linux/seccomp.h): by machine, its name in the kernel, and the numbers of
-# socket, ptrace, process_vm_readv and process_vm_writev
+# socket, of prlimit, and of what is refused: ptrace, process_vm_readv and
+# process_vm_writev; memory, semaphores and messages of System V, which outlive a
+# process; and keys that the kernel keeps for the user
 MACHINES = {
-    'x86_64': (0xC000003E, 41, (101, 310, 311)),
-    'aarch64': (0xC00000B7, 198, (117, 270, 271)),
+    'x86_64': (
+        0xC000003E,
+        41,
+        302,
+        (101, 310, 311, *range(29, 32), *range(64, 72), *range(248, 251)),
+    ),
+    'aarch64': (
+        0xC00000B7,
+        198,
+        261,
+        (117, 270, 271, *range(186, 198), *range(217, 220)),
+    ),
 }
 IO_URING = 425, 426, 427  # which would open sockets, too
 NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2  # of prctl(2)
@@ -121,7 +133,7 @@ def _refuse_calls(connects: bool) -> bool:
     machine = MACHINES.get(platform.machine())
     if machine is None:
         return False
-    name, socket, calls = machine
+    name, socket, limits, calls = machine
     refuse, allow = (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW)
     # of each step: how many of the next ones are left out, if it holds and if not
     steps = [
@@ -134,7 +146,15 @@ def _refuse_calls(connects: bool) -> bool:
     ]
     for number in (*calls, *IO_URING):
         steps += [(EQUAL, 0, 1, number), refuse]
-    steps += [(EQUAL, 1, 0, socket), allow]
+    steps += [
+        (EQUAL, 0, 4, limits),
+        (LOAD, 0, 0, FIRST),
+        (EQUAL, 0, 1, 0),  # its own limits, not those of another process
+        allow,
+        refuse,
+        (EQUAL, 1, 0, socket),
+        allow,
+    ]
     if connects:
         steps += [
             (LOAD, 0, 0, FIRST),

@@ -191,6 +191,8 @@ def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment | ALONE,
+            # else code could type into the user's terminal, and meet Ctrl-C
+            start_new_session=True,
         )
 
 
@@ -203,7 +205,6 @@ def serve() -> None:
 
     What a task needs is imported here, once: it is ours or a library's.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks
     requests = socket.socket(fileno=0)
     while True:

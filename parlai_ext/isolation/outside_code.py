@@ -6,7 +6,6 @@ user passes. What a record says is never enough.
 """
 
 import hashlib
-import importlib.util
 import os
 import sys
 from importlib import import_module
@@ -51,15 +50,15 @@ def module_of_file(source: str) -> ModuleType:
     file = Path(os.path.expanduser(source)).resolve()
     if not file.is_file():
         raise UserError(f'scorer: there is no file {source}')
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    code = file.read_bytes()
+    digest = hashlib.sha256(code).hexdigest()
     module_name = f'parlai_ext_outside_{file.stem}_{digest[:16]}'
     if module_name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module_name, file)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module
+        module = sys.modules[module_name] = ModuleType(module_name)
+        module.__file__ = str(file)
         try:
-            spec.loader.exec_module(module)
+            # these bytes, and not what a folder `__pycache__` may have for them
+            exec(compile(code, file, 'exec'), vars(module))
         except BaseException:
             del sys.modules[module_name]
             raise

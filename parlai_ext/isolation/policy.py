@@ -49,7 +49,7 @@ SERVER_OPTIONS = re.compile(r'(\w+_)?(server|host|hostname|url|endpoint|address)
 NO_SERVER = ('', 'none', 'default')
 # manifold:// is a store inside of Facebook, which its models mention
 ADDRESS = re.compile(
-    r'(?!manifold:)\b[a-z][a-z0-9+.-]*://|^(localhost|\d+(\.\d+){3}|\[[0-9a-f:]+\])\b'
+    r'(?!manifold:)\b[a-z][a-z0-9+.-]{,40}://|^(localhost|\d+(\.\d+){3}|\[[0-9a-f:]+\])\b'
     r'|^\w[\w-]*(\.[\w-]+)+:\d+|^\w[\w-]*:\d{4,5}(/|$)',
     re.IGNORECASE | re.ASCII,
 )
@@ -74,13 +74,6 @@ def nested_values(settings: Any) -> Iterator[tuple[str, Any]]:
                 left += ((str(k), inner) for k, inner in value.items())
             else:
                 left += ((key, inner) for inner in value)
-
-
-def is_special(path: Path) -> bool:
-    """
-    True for what is there and neither a file nor a folder: a pipe or a device.
-    """
-    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def is_server(key: str, value: Any) -> bool:
@@ -290,9 +283,7 @@ def agent_use(agent: str) -> str | None:
     module = agent_module(agent) or ''
     if ASKING_AGENTS.fullmatch(module):
         return 'asks a server'
-    is_ours = CHECKED_AGENTS.fullmatch(module) or (
-        module and not ROSTER_AGENTS.fullmatch(module)
-    )
+    is_ours = CHECKED_AGENTS.fullmatch(module) or is_our_agent(agent)
     return None if is_ours else 'is an agent from outside the package'
 
 

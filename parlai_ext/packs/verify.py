@@ -207,7 +207,8 @@ def manifest_problems(pack: Pack) -> Iterator[str]:
         return
     for opener in run.openers:
         own = Opener.from_utterances(opener.utterances, opener.source).id
-        if not pack.index.withheld_text and opener.id != own:
+        is_shown = opener.utterances or not pack.index.withheld_text
+        if is_shown and opener.id != own:
             yield f'opener {opener.id}: its text was changed (its hash is {own})'
     plan = run.plan
     identities = {name: one.identity for name, one in manifest.everybody.items()}
@@ -297,8 +298,10 @@ def dialogue_problems(pack: Pack) -> Iterator[str]:
         for n, dialogue in enumerate(run.read_dialogues(shard)):
             opener = by_id[dialogue.opener_id]
             problem = _dialogue_problem(dialogue, pairing, opener, num_turns)
-            if withheld_text and not DIGEST.fullmatch(str(records[n].get('digest'))):
-                problem = 'it has no digest'
+            has_digest = bool(DIGEST.fullmatch(str(records[n].get('digest'))))
+            has_text = any(u.text or u.references for u in dialogue.utterances)
+            if has_digest != withheld_text or (withheld_text and has_text):
+                problem = 'a digest stands for withheld texts, and for no others'
             if problem and not (withheld_text and problem == OPENER):
                 yield f'{place} line {n + 1}, dialogue {dialogue.id}: {problem}'
 

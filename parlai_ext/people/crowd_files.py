@@ -213,18 +213,23 @@ def flags_of_opt(name: str, opt: JsonObject) -> str:
     """
     Return ParlAI options as one line of flags, which ParlAI splits at blanks.
 
-    :raises UserError: for a value that is no text, number or truth value, or holds a
-        blank.
+    :raises UserError: for a value that is no text, number or truth value, holds a blank
+        or begins like a flag.
     """
     flags = []
     for key, value in opt.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if not isinstance(value, str | int | float) or not text or ' ' in text:
+        flag = f'--{key.replace("_", "-")}'
+        if (
+            not isinstance(value, str | int | float)
+            or [flag, text] != f'{flag} {text}'.split()
+            or text.startswith('--')  # or it would be a flag itself
+        ):
             raise UserError(
                 f'system {name!r}: {key}: {value!r} does not fit into model_opts.yaml, '
                 'where ParlAI splits options at blanks'
             )
-        flags += [f'--{key.replace("_", "-")}', text]
+        flags += [flag, text]
     return ' '.join(flags)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import scipy
 
 from parlai_ext.core import (
+    NONSENSE,
     HumanJudgement,
     JsonObject,
     UserError,
@@ -560,7 +561,7 @@ def _acute_comparison(
     if row.get('pairs_to_eval'):
         try:
             ids = _dialogue_ids(row['pairs_to_eval'], batch, first, second)
-        except (ValueError, SyntaxError, KeyError, TypeError, AttributeError):
+        except (SyntaxError, *NONSENSE):
             raise UserError(
                 f'{where}: column pairs_to_eval: the pair as ACUTE-Eval writes it is '
                 'expected, with speakers_to_eval and dialogue_ids'

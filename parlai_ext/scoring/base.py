@@ -34,6 +34,7 @@ import numpy as np
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
+    NONSENSE,
     Dialogue,
     JsonObject,
     JudgeModel,
@@ -652,7 +653,7 @@ class Scorer(ScorerInterface):
             for one in scores if self.code else ():
                 try:
                     json.dumps(one.evidence, allow_nan=False)
-                except (TypeError, ValueError) as error:
+                except NONSENSE as error:
                     problem = f'evidence: JSON data is expected ({error})'
                     raise UserError(problem) from None
             return [one.completed(self.dimensions, self.no_score) for one in scores]

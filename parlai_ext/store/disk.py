@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
 
 from parlai_ext.core import (
+    NONSENSE,
     Dialogue,
     JsonObject,
     Score,
@@ -112,7 +113,7 @@ def append_synced(path: Path, end: int, data: bytes) -> None:
     Write ``data`` to a file from byte ``end`` on, and cut off what it had after that.
     """
     with file_named_in_errors(path):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
             os.ftruncate(handle, end)
             os.lseek(handle, end, os.SEEK_SET)
@@ -185,13 +186,14 @@ def locked(path: Path) -> Iterator[None]:
     :raises UserError: at once, if another process holds it.
     """
     make_folder(path.parent)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    # through a link, a file elsewhere would be emptied
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             who = 'another process'
-            with suppress(OSError, ValueError, KeyError, TypeError):
+            with suppress(OSError, *NONSENSE):
                 holder = parse_json(path.read_bytes())
                 who = f'process {holder["pid"]} on {holder["host"]}'
             raise UserError(
@@ -393,7 +395,7 @@ def decode_shard(
         try:
             record = decode(line, is_intact)
             shard = record.pop('shard')
-        except (ValueError, KeyError) as error:
+        except NONSENSE as error:
             raise damage_error(
                 path, f'line {n + 1} is damaged ({short_text(error)})'
             ) from None
@@ -427,7 +429,7 @@ def read_records(
     for n, record in enumerate(records):
         try:
             values.append(read(record))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except NONSENSE:
             raise damage_error(path, f'line {n + 1} is no {kind}') from None
     return values
 
@@ -619,20 +621,15 @@ class PartialWork:
         self._saved_at = time.monotonic()
         self._end = 0  # of what is sound in the file: up to its first damaged line
         data = path.read_bytes() if path.exists() else b''
-        for line in data.splitlines(keepends=True):
-            try:
-                record = decode(line.removesuffix(b'\n'))
-            except ValueError:
-                break
-            if not line.endswith(b'\n'):
-                break
-            if self._end == 0 and record.get('source') != source:
-                break
-            if self._end:
-                if not {'batch', 'answers'} <= set(record):
+        *lines, _ = data.split(b'\n')  # the last one was cut off
+        with suppress(*NONSENSE):  # of a damaged line
+            for line in lines:
+                record = decode(line)
+                if self._end:
+                    self.batches[record['batch']] = record['answers']
+                elif record['source'] != source:
                     break
-                self.batches[record['batch']] = record['answers']
-            self._end += len(line)
+                self._end += len(line) + 1
 
     def get(self, key: str) -> Any | None:
         """

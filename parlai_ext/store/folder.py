@@ -131,6 +131,7 @@ class RunFolder:
 
         :raises UserError: when there is none, or its manifest is damaged.
         """
+        check_files(root)
         return cls(Path(root), manifests.load(Path(root)))
 
     @classmethod
@@ -658,14 +659,26 @@ def signature_error(path: Path) -> UserError:
     )
 
 
+def check_files(folder: str | Path) -> None:
+    """
+    Refuse a folder in which a stranger has put links to folders, through which files
+    elsewhere would be written, or pipes and devices, which may never end.
+    """
+    with contextlib.suppress(OSError):  # of what is not there, or not any more
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                check_files(entry.path)
+            elif not entry.is_file():
+                raise UserError(f'{entry.path} is neither a file nor a folder here')
+
+
 @contextlib.contextmanager
 def _exclusive(root: Path) -> Iterator[None]:
     """
     Hold the folder's lock, and remove the temporary files that killed runs left.
     """
+    check_files(root)
     with locked(root / LOCK):
-        for folder, _, names in os.walk(root):
-            for name in names:
-                if name.startswith('.') and name.endswith(LEFTOVER):
-                    os.unlink(os.path.join(folder, name))
+        for path in root.rglob(f'.*{LEFTOVER}'):
+            path.unlink()
         yield

@@ -42,6 +42,7 @@ from parlai_ext.core.records import (
     read_record,
     record_to_json,
 )
+from parlai_ext.files import is_texts
 from parlai_ext.store.disk import (
     as_read,
     dumps,
@@ -374,7 +375,7 @@ class Manifest(Record):
             raise WrongType('grown_from: these are no numbers of openers that grew')
         for key in ('dialogues', 'add_target'):
             values = self.asked.get(key, [])
-            if not (isinstance(values, list) and all(type(v) is str for v in values)):
+            if not is_texts(values):
                 raise WrongType(
                     f'asked.{key}: a list of texts expected, not {values!r:.60}'
                 )

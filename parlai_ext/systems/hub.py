@@ -12,6 +12,8 @@ from pathlib import Path
 
 from parlai_ext.compat.agents import is_reachable
 from parlai_ext.core import (
+    NONSENSE,
+    YES,
     JsonObject,
     UserError,
     content_id,
@@ -23,8 +25,8 @@ from parlai_ext.core import (
     parse_json,
     read_truth,
 )
-from parlai_ext.files import is_model_name, model_names, no_path, sha256
-from parlai_ext.isolation.policy import is_special, nested_values
+from parlai_ext.files import is_model_name, is_special, model_names, no_path, sha256
+from parlai_ext.isolation.policy import nested_values
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do
@@ -175,7 +177,7 @@ def weight_files(weights: Path) -> list[Path]:
     try:
         named = parse_json(weights.read_bytes())['weight_map'].values()
         files = [weights.parent / name for name in sorted(set(named))]
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+    except NONSENSE as e:
         raise UserError(f'hf_model: {weights} is no index of weights: {e}') from None
     for file in files:
         check_file_of_folder(file, weights.parent)
@@ -271,7 +273,7 @@ def truthy(value: object) -> bool:
     """
     True if an option that no parser has read yet means yes.
     """
-    return str(value).lower() in ('true', '1', 'yes', 'y', 't')
+    return str(value).lower() in YES
 
 
 ADAPTER = 'adapter_config.json'

@@ -21,7 +21,7 @@ import torch
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import JsonObject, UserError, logger, printable
+from parlai_ext.core import NONSENSE, JsonObject, UserError, logger, printable
 from parlai_ext.engines import data_folder, use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
 from parlai_ext.isolation.policy import Options, warn_once
@@ -43,8 +43,6 @@ HUB_IMPORT = 'transformers.modeling_utils'
 SECONDS_TO_LOAD = 600  # at least
 SHARE_OF_MEMORY = 0.9  # of what is free when a process begins
 LONGEST_OUTPUT = 100_000  # characters that are shown of what code prints at a time
-# what an answer of another form makes this side raise
-NO_ANSWER = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
 REFUSALS = 'PermissionError', 'gaierror'  # what code meets that asks for more
 OWN_PROCESS = (
     'is not trusted, so that it works without network and writes no files; '
@@ -59,7 +57,7 @@ def answers_of_a_kind() -> Iterator[None]:
     """
     try:
         yield
-    except (*NO_ANSWER, AgentRaised) as error:
+    except (*NONSENSE, AgentRaised) as error:
         raise UserError(f'its process gives no answer: {in_words(error)}') from None
 
 
@@ -82,7 +80,8 @@ class OwnProcess:
     :param patience: seconds that it may take to answer, until it is killed; `None`:
         any.
     :param modules: that load it; they are imported once for all processes.
-    :ivar reply: answers what the process asks meanwhile, in plain JSON data.
+    :ivar reply: answers what the process asks meanwhile, in plain JSON data; `None`: it
+        may ask nothing.
     :ivar gone: numbers of things there that nobody needs any more.
     """
 
@@ -90,7 +89,7 @@ class OwnProcess:
         self, who: str, server: str, opt: Options, patience: float | None, *modules: str
     ):
         self.who, self.patience = who, patience
-        self.reply: Callable[[Any], Any] = repr
+        self.reply: Callable[[Any], Any] | None = None
         self.gone: list[int] = []
         self.usage: Usages = {}
         self._warned = False
@@ -159,7 +158,7 @@ class OwnProcess:
             patience = max(patience, SECONDS_TO_LOAD)
         try:
             answer = self.worker.ask(request, patience)
-            while isinstance(answer, dict) and 'asks' in answer:
+            while self.reply and isinstance(answer, dict) and 'asks' in answer:
                 with answers_of_a_kind():
                     told = self.reply(answer['asks'])
                 answer = self.worker.ask(told, patience)

@@ -27,6 +27,7 @@ from parlai.core.opt import Opt
 from parlai.core.torch_agent import TorchAgent
 
 from parlai_ext.core import (
+    NONSENSE,
     JsonObject,
     UserError,
     errors_of_system,
@@ -332,7 +333,7 @@ def read_reply(act: Any) -> Reply:
         return Reply(None, 'no reply (None)')
     try:
         text = act['text']
-    except (KeyError, TypeError):
+    except NONSENSE:
         return Reply(None, 'reply without a text')
     if text is None:
         return Reply(None, act.get('reason') or 'the text of the reply is None')

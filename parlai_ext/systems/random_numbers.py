@@ -24,6 +24,7 @@ def seed_all(hex_seed: str) -> None:
 
 # the states of the random numbers of Python, NumPy and PyTorch, as plain data
 RandomState = list[list[Any]]
+PLACES = 624  # of the numbers that NumPy's generator makes at a time
 
 
 def random_state() -> RandomState:
@@ -46,9 +47,11 @@ def set_random_state(state: RandomState) -> None:
 
     :raises Exception: for other data.
     """
-    (version, internal, gauss), (name, keys, *rest), of_torch = state
+    (version, internal, gauss), (name, keys, place, *rest), of_torch = state
+    if not 0 <= place <= PLACES:  # NumPy would read whatever memory is there
+        raise ValueError(f'place {place} of {PLACES} random numbers')
     random.setstate((version, tuple(internal), gauss))
-    np.random.set_state((name, np.array(keys, np.uint32), *rest))
+    np.random.set_state((name, np.array(keys, np.uint32), place, *rest))
     host, *devices = (torch.tensor(values, dtype=torch.uint8) for values in of_torch)
     torch.set_rng_state(host)
     if devices:

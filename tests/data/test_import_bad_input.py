@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.import_dialogues import ImportDialogues
-from parlai_ext.data.imported_dialogues import FORMATS, find_files
+from parlai_ext.data.imported_dialogues import FORMATS, MARKERS, find_files
 from tests.support.imports import imported
 from tests.support.user_error import error_line
 from tests.support.written import written
@@ -252,3 +252,7 @@ def test_a_row_that_says_not_of_which_dialogue_spoils_both_neighbours(tmp_path):
 def test_nothing_is_imported_where_all_is_bad(tmp_path):
     said = line_for(tmp_path, 'x.txt', 'A: a\nA: b\n', skip_bad_rows=True)
     assert '1 cannot be read; the first bad row: x.txt:1: ' in said
+
+
+def test_a_text_of_blanks_is_read_at_once():
+    assert MARKERS.sub('', ' ' * 500_000)

@@ -45,6 +45,8 @@ def forget(monkeypatch):
         {'model_file': 'm', 'search_server': 'none', 'temperature': '0.7'},
         {'model': FLOOR, 'said': 'Hello. How are you? e.g. fine.'},
         {'model': FLOOR, 'nothing': None},
+        # in which an address might begin at each full stop
+        {'model': FLOOR, 'said': 'a.' * 100_000 + ' b'},
     ],
 )
 def test_data_may_be_used(opt):
@@ -91,19 +93,11 @@ def test_code_servers_and_keys_may_not(opt):
 
 
 @pytest.mark.parametrize('use', [resolve, identity, load_system])
-def test_a_recorded_system_is_refused_before_it_is_looked_at(
-    tmp_path, monkeypatch, configuration, use
-):
-    package = tmp_path / 'planted_package'
-    package.mkdir()
-    (package / '__init__.py').write_text(
-        "from pathlib import Path\nPath(__file__).with_name('sprung').touch()\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    opt = {'model': 'planted_package.agents:Evil'}
-    with user_error('planted_package'):
+def test_a_recorded_system_is_refused_before_it_is_looked_at(configuration, use):
+    # to look at it would tell that there is no such module
+    opt = {'model': 'no_such_module:Evil'}
+    with user_error('only a record that this machine did not make'):
         use(System('evil', opt, Recorded('0' * 64, 'systems.evil')))
-    assert not (package / 'sprung').exists()
 
 
 def test_a_note_is_about_one_record_and_its_parts(configuration, monkeypatch):

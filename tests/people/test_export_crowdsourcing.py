@@ -23,6 +23,7 @@ from parlai_ext.people.rating_set import (
     ShownTurn,
     read_questionnaire,
 )
+from tests.isolation.test_recorded_attacks import forge
 from tests.support.parlai_crowdsourcing import parlai_method
 from tests.support.planted_run import rated_run
 from tests.support.report_example import standing
@@ -146,9 +147,16 @@ def test_flags_are_what_parlai_splits_at_blanks():
     opt = {'model_file': 'zoo:x/model', 'beam_size': 3, 'skip_generation': False}
     flags = '--model-file zoo:x/model --beam-size 3 --skip-generation false'
     assert flags_of_opt('a', opt) == flags
-    for value in ('two words', '', None, [1]):
+    for value in ('two words', '', None, [1], 'a\n', '--model=os:system'):
         with user_error("system 'a': prompt"):
             flags_of_opt('a', {'prompt': value})
+
+
+def test_a_target_that_only_a_record_names_is_not_exported(run):
+    change = {'model': 'no_such_module:Evil'}
+    forge(run / 'manifest.json', lambda made: made['systems']['tern'].update(change))
+    with user_error('tern.*no_such_module.*only a record'):
+        export(run, 'model_chat')
 
 
 def test_pairs_whose_order_is_open_come_first():

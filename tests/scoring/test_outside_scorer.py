@@ -4,6 +4,7 @@ one that cannot be had is found out before the first dialogue, not after the las
 """
 
 import hashlib
+import py_compile
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, options_of
+from parlai_ext.isolation.outside_code import module_of_file
 from parlai_ext.scoring.base import (
     ItemScore,
     OwnScorerFailed,
@@ -127,18 +129,22 @@ def test_a_foreign_run_folder_imports_no_code(tmp_path, command):
         assert f'--scorer {name}' in str(error.value)
 
 
-def test_the_check_before_a_run_imports_no_code(tmp_path):
-    with user_error('outside the package'):
-        ChosenScorer({'name': trap(tmp_path)}, named_by_user=False).check()
-    assert not (tmp_path / 'sprung').exists()
-
-
 @pytest.mark.parametrize('model', ['ext:scorer', 'ext:fed'])
 def test_a_roster_names_no_scorer(tmp_path, model):
     system = System('evil', {'model': model, 'scorer': trap(tmp_path)})
     with user_error('evil'):
         parlai_agents.load_system(system)
     assert not (tmp_path / 'sprung').exists()
+
+
+def test_no_compiled_file_beside_it_runs_in_its_place(tmp_path):
+    file = tmp_path / 'mine.py'
+    file.write_text('WHO = "another"')
+    py_compile.compile(
+        file, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
+    file.write_text('WHO = "mine"')
+    assert module_of_file(str(file)).WHO == 'mine'
 
 
 def test_a_protocol_file_names_a_scorer_beside_it(tmp_path, encoder_folder):

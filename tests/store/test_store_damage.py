@@ -12,7 +12,6 @@ import re
 import pytest
 
 from parlai_ext.core import UserError
-from parlai_ext.core.protocol import ranking_options
 from parlai_ext.report.page import command
 from parlai_ext.store import RunFolder, ScorerRecord
 from parlai_ext.store.disk import decode, encode
@@ -197,11 +196,8 @@ def test_every_changed_byte_of_a_file_of_the_run_is_found(tmp_path):
     path = tmp_path / 'some.json'
     intact = path.read_bytes()
     data = run.read_json('some.json')
-    rng = random.Random(0)
-    for at in range(len(intact)):
-        flipped = bytearray(intact)
-        flipped[at] ^= rng.randrange(1, 256)
-        path.write_bytes(bytes(flipped))
+    for at, damaged in flipped_or_cut(intact):
+        path.write_bytes(damaged)
         try:
             # white space is no content
             assert run.read_json('some.json') == data and intact[at : at + 1].isspace()
@@ -287,11 +283,3 @@ def test_dialogues_over_other_openers_than_the_manifests_are_refused(tmp_path):
     run = RunFolder.existing(tmp_path)
     with user_error('00000.jsonl: these are dialogues over other'):
         run.read_dialogues(first_shard(run))
-
-
-def test_a_ranking_may_not_ask_for_all_memory(tmp_path):
-    manifest = sample_manifest().to_json()
-    rule = {**manifest['protocol'], 'ranking': {'bootstraps': 10**30}}
-    save(tmp_path, {**manifest, 'protocol': rule})
-    with user_error('bootstraps: .*from 20 to 100,000'):
-        ranking_options(RunFolder.existing(tmp_path).manifest.protocol.ranking)

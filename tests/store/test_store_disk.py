@@ -186,6 +186,7 @@ def test_what_a_kill_left_half_written_is_cut_off(path):
         (b'"batch"', b'"botch"'),
         (b'\n', b'\n' + b'[' * 100_000 + b'\n'),
         (b'\n', b'\n' + encode({'batch': 'a'}).encode() + b'\n'),
+        (b'\n', b'\n' + encode({'batch': [], 'answers': 0}).encode() + b'\n'),
     ],
 )
 def test_a_damaged_line_and_those_after_it_are_dropped(path, old, new):

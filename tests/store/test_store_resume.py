@@ -2,10 +2,12 @@
 The same run goes on, targets are added, anything else is refused; one at a time.
 """
 
+import os
 import socket
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -202,3 +204,20 @@ def test_leftovers_of_killed_runs_are_cleared_and_nothing_else(tmp_path):
     (tmp_path / 'my notes.txt').write_text('keep')
     sample_run(tmp_path)
     assert files_under(tmp_path) == {**before, 'my notes.txt': b'keep'}
+
+
+@pytest.mark.parametrize('make', [os.mkfifo, partial(os.symlink, '/')])
+def test_pipes_and_links_to_folders_are_no_part_of_a_run(tmp_path, make):
+    sample_run(tmp_path)
+    make(tmp_path / 'scores')
+    for use in (RunFolder.existing, sample_run):
+        with user_error('scores is neither'):
+            use(tmp_path)
+
+
+def test_a_lock_that_is_a_link_empties_no_file(tmp_path):
+    (tmp_path / 'mine').write_text('mine')
+    (tmp_path / '.lock').symlink_to('mine')
+    with pytest.raises(OSError):
+        sample_run(tmp_path)
+    assert (tmp_path / 'mine').read_text() == 'mine'

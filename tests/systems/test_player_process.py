@@ -27,7 +27,11 @@ from parlai_ext.systems.player_process import (
     check_options_apart,
     load_on,
 )
-from parlai_ext.systems.random_numbers import seed_all
+from parlai_ext.systems.random_numbers import (
+    random_state,
+    seed_all,
+    set_random_state,
+)
 from parlai_ext.systems.spending import meter_of, spending_of
 from parlai_ext.worlds.block_player import Lockstep
 from tests.support.lockstep_play import row
@@ -76,6 +80,7 @@ REFUSED = {
     'links': 'os.symlink("a", os.environ["HOME"] + "/b")',
     "the parent's environment": 'open(f"/proc/{PARENT}/environ")',
     'signals': 'os.kill(PARENT, 0)',
+    'limits of another': '__import__("resource").prlimit(PARENT, 0)',
 }
 
 
@@ -102,6 +107,14 @@ def test_it_sees_no_variable_but_those_that_are_named(strange, monkeypatch):
     assert literal_eval(reply_of(player, deed).text) <= {'KMP', 'PARLAI'}
 
 
+def test_it_has_no_terminal_to_type_into(player):
+    assert reply_of(player, 'os.getsid(0)').text != str(os.getsid(0))
+
+
+def test_it_leaves_no_memory_in_the_kernel(player):
+    assert reply_of(player, 'ctypes.CDLL(None).shmget(0, 1, 512)').text == '-1'
+
+
 def test_it_may_write_in_its_own_folder(player):
     deed = 'open(os.environ["TMPDIR"] + "/x", "w").write("some")'
     assert reply_of(player, deed).text == '4'
@@ -119,6 +132,14 @@ HANGS = 'ctypes.PyDLL(None).sleep(1000)'
         ('os.abort()', 'its process was ended by SIGABRT'),
         ('b"x" * 10**12', 'model: out of memory with one dialogue at a time'),
         ('os.write(3, b"{}")', 'its process gives no answer'),
+        (
+            'os.write(3, b\'{"random": 0, "uses_gpu": 1}\\n\') and time.sleep(9)',
+            'its process gives no answer',
+        ),
+        (
+            '[os.write(3, b\'{"asks":1}\\n\') and os.read(3, 9) for _ in iter(int, 1)]',
+            'its process gives no answer',
+        ),
     ],
 )
 def test_what_would_end_or_stop_the_program_is_one_line(deed, line, strange):
@@ -196,6 +217,13 @@ def test_the_dialogues_are_those_of_this_process(tmp_path):
     state = torch.get_rng_state()
     played(apart)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_no_random_number_is_read_beside_the_state():
+    state = random_state()
+    state[1][2] = 625
+    with pytest.raises(ValueError, match='place'):
+        set_random_state(state)
 
 
 def test_draws_of_every_kind_are_those_of_this_process(player):

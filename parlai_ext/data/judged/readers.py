@@ -31,7 +31,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, frozen, grouped, mean, parse_json
+from parlai_ext.core import NONSENSE, UserError, frozen, grouped, mean, parse_json
 from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
@@ -500,7 +500,7 @@ def segment_annotations(file: DataFile) -> dict[tuple[str, int], list[Annotation
                 for quality, value in values.items():
                     given = Annotation(str(raw.get('user_name')), value)
                     answers.setdefault(quality, []).append(given)
-        except (KeyError, TypeError, ValueError, BadRecord) as e:
+        except (*NONSENSE, BadRecord) as e:
             problem = f'an annotation of two sides is expected ({e!r})'
             raise file.error(line, problem) from None
     return by_segment
@@ -545,7 +545,7 @@ def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
                 for sender, same in groupby(messages, key=lambda m: m['sender'])
             ]
             ratings = chat.get('ratings') or {}
-        except (KeyError, TypeError, AttributeError):
+        except NONSENSE:
             problem = 'messages with text and sender are expected'
             raise file.error(place, problem) from None
         chosen = [value for value in ratings.values() if value != UNTOUCHED]
@@ -657,7 +657,7 @@ def read_votes(
                 values += [value] * int(votes)
             if values:  # nobody knows whose they are
                 given = [Annotation(str(i), one) for i, one in enumerate(values)]
-                system = re.sub(r'_?\d+$', '', row['dialogue_id'])
+                system = re.sub(r'(_|(?<!\d))\d+$', '', row['dialogue_id'])
                 yield JudgedItem(
                     turn['UID'],
                     tuple(texts[:-1]),

@@ -210,7 +210,9 @@ def _tar_members(archive: Path, target: Path, flatten: bool) -> Iterator[Member]
         with tarfile.open(fileobj=limited, mode='r|') as tar:
             for number, member in enumerate(tar):
                 is_file = member.isreg() and not member.issparse()
-                _check_member(number, member.name, is_file or member.isdir())
+                if number >= MAX_MEMBERS:
+                    raise BadArchive(f'more than {MAX_MEMBERS:,} members')
+                _check_member(member.name, is_file or member.isdir())
                 name = os.path.basename(member.name) if flatten else member.name
                 if is_file:
                     yield name, tar.extractfile(member)
@@ -223,11 +225,11 @@ def _tar_members(archive: Path, target: Path, flatten: bool) -> Iterator[Member]
 def _zip_members(archive: Path, target: Path) -> Iterator[Member]:
     limit = ByteLimit(archive, target)
     with open_zip(archive, MAX_MEMBERS) as opened:
-        for number, info in enumerate(opened.infolist()):
+        for info in opened.infolist():
             kind = stat.S_IFMT(info.external_attr >> 16)
             is_usual = kind in (0, stat.S_IFREG, stat.S_IFDIR)
             # `filename` ends before the first NUL
-            _check_member(number, info.orig_filename, is_usual)
+            _check_member(info.orig_filename, is_usual)
             if info.is_dir():
                 yield info.filename, None
             else:
@@ -235,12 +237,10 @@ def _zip_members(archive: Path, target: Path) -> Iterator[Member]:
                     yield info.filename, limit.applied_to(file)
 
 
-def _check_member(number: int, name: str, is_usual: bool) -> None:
+def _check_member(name: str, is_usual: bool) -> None:
     """
-    Refuse a member that is a link or a device, outside the target, or one too many.
+    Refuse a member that is a link or a device, or outside the target.
     """
-    if number >= MAX_MEMBERS:
-        raise BadArchive(f'more than {MAX_MEMBERS:,} members')
     if NOT_INSIDE.match(name):
         raise BadArchive(f'{name[:200]!r} is no plain path inside the target')
     if not is_usual:

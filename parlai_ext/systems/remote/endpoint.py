@@ -28,6 +28,7 @@ from typing import Any
 import httpx2
 
 from parlai_ext.core import (
+    NONSENSE,
     JsonObject,
     UserError,
     frozen,
@@ -150,7 +151,7 @@ class ReplyCache:
         rows = self._run('SELECT answer FROM answers WHERE key = ?', key)
         try:
             return RemoteReply(**parse_own_json(rows[0][0])) if rows else None
-        except (ValueError, TypeError) as error:
+        except NONSENSE as error:
             raise self._bad(error) from None
 
     def put(self, key: str, reply: RemoteReply) -> RemoteReply:
@@ -621,5 +622,5 @@ def seconds_to_wait(header: str | None) -> float | None:
         return max(0.0, float(header))
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
+    except NONSENSE:
         return None

@@ -30,18 +30,13 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+@functools.cache
 def certificates() -> ssl.SSLContext:
     """
     Return the certificates to trust: those that `REQUESTS_CA_BUNDLE` names, or the
-    library's own.
+    library's own. To read them takes longer than most requests.
     """
-    return _read_certificates(os.environ.get('REQUESTS_CA_BUNDLE'))
-
-
-@functools.cache
-def _read_certificates(bundle: str | None) -> ssl.SSLContext:
-    # to read them takes longer than most requests
-    if bundle:
+    if bundle := os.environ.get('REQUESTS_CA_BUNDLE'):
         return ssl.create_default_context(cafile=bundle)
     return httpx2.create_ssl_context()
 

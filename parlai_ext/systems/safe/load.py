@@ -44,6 +44,7 @@ from parlai_ext.core import (
     text_option,
 )
 from parlai_ext.engines import data_folder
+from parlai_ext.files import is_special
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.policy import (
     TASK_OPTIONS,
@@ -51,7 +52,6 @@ from parlai_ext.isolation.policy import (
     is_our_agent,
     is_our_task,
     is_server,
-    is_special,
     is_trusted_file,
     nested_values,
 )
@@ -112,7 +112,11 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
                 )
         elif key in roster_opt:
             continue
-        elif _is_for_the_roster(key, value):
+        elif (
+            bool(value) and value not in PARLAI_REPOSITORIES
+            if ROSTER_OPTIONS.fullmatch(key)
+            else is_server(key, value) and not TRAINING_OPTIONS.fullmatch(key)
+        ):
             what = f'it wants to run with {key}, which a roster alone may set'
             raise _refused_option(path, key, what)
         elif key in MOST and _exceeds(value, MOST[key]):
@@ -181,12 +185,6 @@ def check_model_files(path: str | Path, roster_opt: Options | None = None) -> No
             what, hint = 'a pipe or a device', 'put a file there'
         if what:
             raise Refused(path, f'{printable(str(file))} is {what}', hint, False)
-
-
-def _is_for_the_roster(key: str, value: Any) -> bool:
-    if ROSTER_OPTIONS.fullmatch(key):
-        return bool(value) and value not in PARLAI_REPOSITORIES
-    return not TRAINING_OPTIONS.fullmatch(key) and is_server(key, value)
 
 
 def _exceeds(value: Any, most: int) -> bool:
@@ -258,9 +256,10 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
     except (OSError, ValueError):  # too long, or a NUL: nothing opens that
         return False
     for folder in map(os.path.realpath, folders):
-        inside = real.is_relative_to(folder) and real.relative_to(folder).parts
-        if inside is not False and not any(part.startswith('.') for part in inside):
-            return False
+        if real.is_relative_to(folder):
+            inside = real.relative_to(folder).parts
+            if not any(part.startswith('.') for part in inside):
+                return False
     return True
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from parlai_ext.core import UserError, first_line, parse_json, parse_own_json
+from parlai_ext.core import NONSENSE, UserError, first_line, parse_json, parse_own_json
 from parlai_ext.files import open_zip
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
@@ -471,7 +471,7 @@ def _as_json_value(key: str, value: Any) -> Any:
     try:
         if parse_json(json.dumps(value)) == value:
             return value
-    except (TypeError, ValueError):
+    except NONSENSE:
         pass
     raise UserError(
         f'the entry {key!r} is more than safetensors can hold beside weights'
