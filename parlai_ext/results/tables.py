@@ -177,8 +177,8 @@ def page_size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
     shown = [min(len(turn.text), MAX_CHARACTERS) for turn in dialogue.utterances]
     size = TURN_CHARACTERS * len(shown) + sum(shown)
     if scored is not None:
-        rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
-        size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
+        n_figures = sum(map(len, scored.figures.values()))
+        size += NUMBER_CHARACTERS * (len(scored.scores) + n_figures)
     return size
 
 
