@@ -8,7 +8,7 @@ same when it goes on, and whoever ranks its scores finds the same decisions.
 from dataclasses import replace
 from itertools import compress
 
-from parlai_ext.core import UserError, content_id, nearest
+from parlai_ext.core import content_id, require_known
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL, Floats
 from parlai_ext.ranking.standings import fold_games, known_means
@@ -75,8 +75,7 @@ def scores_by_opener(
     names = list(tables.scores)
     if wanted is None:
         wanted = min(names, key=lambda name: name.casefold() != 'overall')
-    elif wanted not in names:
-        raise UserError(f'--stop-dimension: {wanted!r}; {nearest(wanted, names)}')
+    require_known(wanted, names, f'--stop-dimension: {wanted!r}')
     means = known_means(fold_games(tables.scores[wanted], tables.games_per_opener))
     n_pairs = len(ranked) * (len(ranked) - 1) // 2
     return wanted, means[ranked], list(compress(tables.systems, ranked)), n_pairs
