@@ -349,8 +349,8 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     """
     if file.path.suffix != '.csv':
         records = list(json_lines(file.path))
-        for line, keys in records:
-            refuse_misspelt(keys, OWN_FIELDS, f'{file.path}:{line}')
+        for line, fields in records:
+            refuse_misspelt(fields, OWN_FIELDS, f'{file.path}:{line}')
         yield from read_objects(file, organisers_items, records)
         return
     cells: dict[tuple[str, ...], dict[str, str]] = {}
