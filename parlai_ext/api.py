@@ -25,6 +25,7 @@ from parlai_ext.core import (
     UserError,
     Utterance,
     frozen,
+    grouped,
     half_character,
     nearest,
     options_of,
@@ -509,14 +510,15 @@ def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
             raise UserError(f'dialogues: `{name}` {problem}')
     refuse_misspelt(frame.columns, known, 'dialogues')
     columns = [c for c in known if c in frame.columns]
-    turns: dict[str, list[dict[str, Any]]] = {}
     if 'dialogue_id' in columns and frame['dialogue_id'].isna().any():
         raise UserError('dialogues: column `dialogue_id`: is empty in some rows')
-    for row in frame[columns].to_dict('records'):
-        turn = {
+    turns = [
+        {
             str(name): value
             for name, value in row.items()
             if not pandas.api.types.is_scalar(value) or pandas.notna(value)
         }
-        turns.setdefault(str(turn.get('dialogue_id', '0')), []).append(turn)
-    return [_dialogue(id, rows, f'dialogue {id}') for id, rows in turns.items()]
+        for row in frame[columns].to_dict('records')
+    ]
+    by_id = grouped((str(turn.get('dialogue_id', '0')), turn) for turn in turns)
+    return [_dialogue(id, rows, f'dialogue {id}') for id, rows in by_id.items()]

@@ -111,11 +111,7 @@ class ItemsTeacher(DeclaresOptions, FixedDialogTeacher):
         """
         return len(self.items)
 
-    def num_examples(self) -> int:
-        """
-        Return the number of items.
-        """
-        return len(self.items)
+    num_examples = num_episodes
 
     def process_action(self, action: Message) -> Message:
         """

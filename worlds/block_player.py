@@ -27,6 +27,7 @@ from parlai_ext.core import (
     errors_of_system,
     first_line,
     frozen,
+    grouped,
 )
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, RunFolder
@@ -248,10 +249,9 @@ class Lockstep:
         """
         Yield each system with dialogues in which it speaks next.
         """
-        waiting: dict[str, list[OpenDialogue]] = {}
-        for dialogue in self.dialogues:
-            if self._goes_on(dialogue):
-                waiting.setdefault(dialogue.next_speaker, []).append(dialogue)
+        waiting = grouped(
+            (one.next_speaker, one) for one in self.dialogues if self._goes_on(one)
+        )
         for name, dialogues in waiting.items():
             width = self.batchsize or len(dialogues)
             for part in chunks(dialogues, width):

@@ -100,7 +100,7 @@ class ScorerAgent(Agent):
         the task has read its files.
         """
         rows = max(BATCH, self.opt.get('batchsize') or 1)
-        machine = Machine.from_options({**self.opt, 'batchsize': rows})
+        machine = options_from_opt(Machine, {**self.opt, 'batchsize': rows})
         wanted = self.scorer_name or self.opt.get('scorer')
         recorded, is_own = recorded_scorer(self.opt.get('run_dir'))
         if wanted is None and not recorded:

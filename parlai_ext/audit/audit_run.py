@@ -29,7 +29,7 @@ from parlai_ext.view import join_names
 Checks = Mapping[str, tuple[str, Callable[..., None]]]
 TABLES = {
     'target sets': ('Sets of targets are', target_sets.check_target_sets),
-    'table 6': ('Table 6 is', target_sets.check_unfair_sets),
+    'table 6': ('Table 6 of Sato et al. (2022) is', target_sets.check_unfair_sets),
     'siblings': ('Siblings are', target_sets.check_siblings),
     'partner families': (
         'Families of partners are',

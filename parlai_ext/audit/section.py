@@ -10,7 +10,6 @@ from parlai_ext.audit.record import (
     FAILS,
     HOLDS,
     NAME,
-    NOT_SHOWN,
     OUTCOMES,
     Audit,
     Finding,
@@ -27,7 +26,6 @@ from parlai_ext.view import (
     Cell,
     Column,
     Table,
-    few_names,
     wrap_lines,
 )
 from parlai_ext.view.page import Section, terminal_lines
@@ -101,11 +99,9 @@ def audit_doubt(audit: Audit) -> Doubt | None:
         kinds=[name.removeprefix('canary-').replace('_', ' ') for name in names],
         n_canaries=sum(row.quantity == 'rank' for row in canaries),
         n_sure=len(sure),
-        systems=few_names(list(dict.fromkeys(row.system for row in beaten)), 'and'),
+        systems=list(dict.fromkeys(row.system for row in beaten)),
     )
-    if not beaten:
-        return Doubt(sentence, words, 'audit: does not hold', is_refuted=True)
-    return Doubt(sentence, words, 'fooled by canaries', is_refuted=bool(sure))
+    return Doubt(sentence, words, is_refuted=not beaten or bool(sure))
 
 
 def audit_section(view: RankingView) -> Section | None:
@@ -125,11 +121,8 @@ def audit_section(view: RankingView) -> Section | None:
     current = is_current(view.run, audit)
     questions = [(text, Table(COLUMNS, own)) for text, own in answered_questions(audit)]
     data = {'audit': audit, 'questions': questions, 'is_current': current}
-    n_fails, n_open = audit.outcomes[FAILS], audit.outcomes[NOT_SHOWN]
-    remark = f'{n_fails} of {audit.n_decided} findings of its audit do not hold'
-    if n_open:
-        remark += f', {n_open} are not shown'
-    remarks = {audit.dimension: remark} if current else {}
+    counts = ', '.join(f'{name} {n}' for name, n in audit.outcomes.items() if name)
+    remarks = {audit.dimension: f'audit: {counts}'} if current else {}
     return Section('audit', 'Audit', data, remarks)
 
 

@@ -161,8 +161,8 @@ def agreement(
     """
     ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
-    rows = [*_level_rows(scores, ranked, Sampling(bootstraps, SEED))]
-    rows.sort(key=attrgetter('level'))  # stable: dialogue first
+    found = _level_rows(scores, ranked, Sampling(bootstraps, SEED))
+    rows = sorted(found, key=attrgetter('level'))  # stable: dialogue first
     return AgreementWithPeople(rows, list(agreement_notes(scores, human)))
 
 
@@ -297,7 +297,9 @@ def agreement_notes(
     if scores.n_cut:
         yield cut_line(f'{scores.n_cut} of {count_of(scores.n_contexts, "utterance")}')
     if unknown:
-        yield f'of no scored dialogue or system: {count_of(len(unknown), "judgement")}'
+        first = ' '.join(key_of(unknown[0])).strip()
+        many = count_of(len(unknown), 'judgement')
+        yield f'of no scored dialogue or system: {many}, first {first}'
     if unjudged:
         yield f'nobody judged: {", ".join(unjudged)}'
     if floors:

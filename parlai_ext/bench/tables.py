@@ -51,6 +51,8 @@ from parlai_ext.view import (
     interval_cell,
     number,
     number_column,
+    p_column,
+    p_value,
     shown_table,
     wrap_lines,
 )
@@ -234,7 +236,23 @@ def best_sentence(best: BestScorer | None) -> str:
     Return which scorer agrees best with people on these data, with its interval, and
     which trivial scorers it beats.
     """
-    return ' '.join(terminal_lines('best_scorer', best=best))
+    rivals = best.trivial if best else ()
+    lines = terminal_lines(
+        'best_scorer',
+        best=best,
+        beaten=[one.scorer for one in rivals if one.is_beaten],
+        unbeaten=[
+            f'{one.scorer} ({number(one.spearman)}, p {p_value(one.p)})'
+            for one in rivals
+            if not one.is_beaten
+        ],
+        turned=[
+            f'{one.scorer} ({number(one.spearman)})'
+            for one in rivals
+            if best and -one.spearman >= best.spearman > 0
+        ],
+    )
+    return ' '.join(lines)
 
 
 def by_place(result: BenchComparison, rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -305,10 +323,10 @@ def difference_table(rows: Sequence[PairDifference]) -> Table:
         number_column('n', 'Items'),
         number_column('n_groups', 'Contexts'),
         number_column('difference', 'First − second'),
-        number_column('p', 'p', digits=4),
-        number_column('p_holm', 'p, Holm', digits=4),
+        p_column('p', 'p'),
+        p_column('p_holm', 'p, Holm'),
         number_column('williams_t', 'Williams’ t' if has_williams else None),
-        number_column('williams_p', 'its p' if has_williams else None, digits=4),
+        p_column('williams_p', 'its p' if has_williams else None),
         Column('williams_reason'),
     )
     return Table(columns, rows)
@@ -328,7 +346,7 @@ def difference_tables(result: BenchComparison) -> Iterator[TitledTable]:
         ]
         beyond.sort(key=lambda row: (row.p_holm, -abs(row.difference)))
         left = len(rows) - len(beyond)
-        notes = [f'{len(beyond)} pairs differ, {left} cannot be told apart']
+        notes = [f'pairs that differ: {len(beyond)}; not told apart: {left}']
         if rows and rows[0].williams_reason:
             notes.append(f'No Williams’ test: {rows[0].williams_reason}.')
         title = f'Differences of Spearman, {name}'
@@ -554,9 +572,9 @@ def agreement_here(
 def render_bench_page(
     bench: Bench,
     papers: Iterable[TitledTable],
-    closing: str = '',
-    points: Sequence[SetPoints] = (),
-    texts: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    closing: str,
+    points: Sequence[SetPoints],
+    texts: Mapping[str, Sequence[Sequence[str]]],
 ) -> str:
     """
     Return the page of a bench as one HTML file.
@@ -579,7 +597,7 @@ def render_bench_page(
         ],
         scatters={name: scatters(one) for name, one in by_set.items()},
         examples={
-            name: (texts[name][place] if texts else (), table)
+            name: (texts[name][place], table)
             for name, (place, table) in examples.items()
         },
     )

@@ -8,11 +8,11 @@ was really taken is kept only where there is a forecast to compare it with.
 import json
 import resource
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 from parlai_ext.core import UserError, change_lines, frozen
@@ -27,7 +27,6 @@ ACTUAL = 'timing/actual.json'
 # bytes on disk, measured on the demo run; longer replies cost more
 BYTES_PER_UTTERANCE = 200
 BYTES_PER_SCORED_UTTERANCE = 700
-Clock = Callable[[], float]
 Record = TypeVar('Record')
 
 
@@ -91,12 +90,6 @@ class Forecast:
         About how many bytes dialogues and scores take.
         """
         return bytes_on_disk(self.utterances, self.judged)
-
-    def lines(self) -> list[str]:
-        """
-        Return lines to print: the pilot, each system, and the totals.
-        """
-        return terminal_lines('forecast', forecast=self)
 
 
 @frozen
@@ -166,10 +159,7 @@ def read_forecast(root: str | Path) -> Forecast | None:
 
 @contextmanager
 def timed(
-    run: RunFolder,
-    stage: str,
-    spent: Mapping[str, Reading] | None = None,
-    clock: Clock = time.perf_counter,
+    run: RunFolder, stage: str, spent: Mapping[str, Reading] | None = None
 ) -> Iterator[None]:
     """
     Add what happens inside to what the run took, whether it ends well or not. Nothing
@@ -181,7 +171,7 @@ def timed(
     if not (run.root / FORECAST).is_file():
         yield
         return
-    before, start, interrupted = dialogues_done(run, stage), clock(), True
+    before, start, interrupted = dialogues_done(run, stage), perf_counter(), True
     try:
         yield
         interrupted = False
@@ -191,7 +181,7 @@ def timed(
             path = run.root / ACTUAL
             actual = _read_record(Actual, path) or Actual()
             old, (peak, gpu) = getattr(actual, stage), peak_bytes()
-            seconds = old.seconds + clock() - start
+            seconds = old.seconds + perf_counter() - start
             now = replace(
                 actual,
                 peak_bytes=max(peak, actual.peak_bytes),
@@ -246,8 +236,7 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     forecast, actual = read_forecast(run.root), _read_record(Actual, run.root / ACTUAL)
     if forecast is None or actual is None:
         return []
-    settings = forecast_settings(run.manifest.protocol)
-    changes = change_lines(forecast.settings, settings)
+    changes = change_lines(forecast.settings, forecast_settings(run.manifest.protocol))
     return terminal_lines(
         'forecast_and_actual', forecast=forecast, actual=actual, changes=changes
     )

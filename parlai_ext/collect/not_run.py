@@ -4,7 +4,7 @@ What of a run was not played: systems that could not go on, pairs that lack dial
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from operator import itemgetter
 
 from parlai_ext.core import SystemFailed, UserError
 from parlai_ext.store import Plan, RunFolder
@@ -30,17 +30,15 @@ def read_problems(run: RunFolder) -> dict[str, str]:
     """
     Return why systems could not go on when the run was last collected.
     """
-    if not (run.root / NAME).exists():
-        return {}
-    problems: Any = run.read_json(NAME)['problems']  # as `write_problems` wrote them
-    return dict(problems)
+    # as `write_problems` wrote them
+    return run.read_record(NAME, itemgetter('problems'), 'delete it') or {}
 
 
 def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:
     """
     Return, for each pair that lacks dialogues, how many.
     """
-    missing: Counter[tuple[str, str]] = Counter()
+    missing = Counter[tuple[str, str]]()
     for pairing in run.pairings:
         for shard in run.planned_shards(pairing.id):
             if not run.has_dialogues(shard):
@@ -53,7 +51,7 @@ def missing_by_target(run: RunFolder, plan: Plan) -> dict[str, int]:
     Return, for each target that lacks dialogues in which it is judged, how many.
     """
     missing = missing_by_pair(run)
-    counts: Counter[str] = Counter()
+    counts = Counter[str]()
     for pairing in plan.pairings:
         for judged in plan.judged_sides(pairing):
             counts[judged.first] += missing.get(pairing.speakers, 0)

@@ -4,8 +4,6 @@ The options of collecting: what is played, and what is tried beforehand.
 Commands import this module for their help, so it imports little.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import field, replace
 
@@ -78,7 +76,7 @@ class PlanOptions:
     overrides: JsonObject = field(default_factory=dict)
 
     @classmethod
-    def from_options(cls, opt: JsonObject) -> PlanOptions:
+    def from_options(cls, opt: JsonObject) -> 'PlanOptions':
         """
         Return what a command's options say of the plan.
         """

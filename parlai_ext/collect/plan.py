@@ -286,8 +286,7 @@ def refuse_missing_openers(requested: RequestedProtocol) -> None:
     """
     task, file = requested.protocol.openers, requested.openers_file
     if file or task.startswith(NO_DOWNLOAD):
-        openers = load_openers(task, file)
-        sample_openers(openers, requested.protocol.num_dialogues, 0)
+        sample_openers(load_openers(task, file), requested.protocol.num_dialogues, 0)
 
 
 def _merge_targets(
@@ -331,9 +330,10 @@ def _asked(options: PlanOptions, old: Manifest | None) -> JsonObject:
     """
     asked = dict(old.asked) if old else {}
     added = [*asked.pop('add_target', []), *options.add_target]
+    by_name = {spec.partition('=')[0]: spec for spec in added}
     if options.config:
         asked = {'config': options.config, **options.options_needing_config}
-    return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
+    return {**asked, 'add_target': list(by_name.values())} if added else asked
 
 
 def _draw_openers(protocol: Protocol, openers_file: str | None) -> list[Opener]:

@@ -7,17 +7,16 @@ run folder is not touched.
 """
 
 import itertools
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import NamedTuple
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.collect.forecast import (
-    Clock,
     Forecast,
     SystemForecast,
     forecast_settings,
@@ -139,8 +138,7 @@ def preflight(plan: Plan, machine: Machine, run: RunFolder | None) -> list[Syste
     player = BlockPlayer.from_plan(plan, machine)
     blocks = player.missing_blocks(run)
     needed = {name for block in blocks for name in player.speakers(block)}
-    systems = plan.roster.systems
-    names = [system.name for system in systems if system.name in needed]
+    names = [system.name for system in plan.roster.systems if system.name in needed]
     checks = []
     with bar_of('preflight', len(names), unit='system') as bar:
         for i, name in enumerate(names):
@@ -347,7 +345,6 @@ class PilotMeter:
     """
 
     machine: Machine
-    clock: Clock
     measured: Mapping[str, Measured]
 
     @property
@@ -361,9 +358,9 @@ class PilotMeter:
         """
         Load a system.
         """
-        begun, player = self.clock(), load_on(self.machine, system)
+        begun, player = perf_counter(), load_on(self.machine, system)
         measurement = self.measured[system.name]
-        measurement.load_seconds = self.clock() - begun
+        measurement.load_seconds = perf_counter() - begun
         measurement.n_bytes = player.n_bytes
         return player
 
@@ -374,9 +371,9 @@ class PilotMeter:
         Let every participant speak next.
         """
         measurement = self.measured[player.name]
-        before, start = spending_of(player.agent), self.clock()
+        before, start = spending_of(player.agent), perf_counter()
         replies = player.respond(participants)
-        measurement.batches.append((len(participants), self.clock() - start))
+        measurement.batches.append((len(participants), perf_counter() - start))
         now = spending_of(player.agent)
         if now is not None and before is not None:
             used = spending_since(now, before)
@@ -408,8 +405,6 @@ def pilot(
     machine: Machine,
     run: RunFolder | None,
     scorer: ChosenScorer | None = None,
-    *,
-    clock: Clock = time.perf_counter,
 ) -> Forecast:
     """
     Play blocks in which every system speaks, score them, and forecast what is left.
@@ -417,16 +412,16 @@ def pilot(
     :param scorer: the protocol's, by which the dialogues are scored, too.
     :raises UserError: when nothing is left to do, or nothing could be measured.
     """
-    start, systems = clock(), plan.roster.systems
-    meter = PilotMeter(machine, clock, {one.name: Measured() for one in systems})
+    start, systems = perf_counter(), plan.roster.systems
+    meter = PilotMeter(machine, {one.name: Measured() for one in systems})
     player = BlockPlayer.from_plan(plan, machine, load=meter.load)
     missing = player.missing_blocks(run)
     if not missing:
         raise UserError('--pilot: all dialogues of the run are there already')
     blocks = covering_blocks(player, missing)
-    begun = clock()
+    begun = perf_counter()
     dialogues = play_blocks(replace(player, respond=meter.respond), blocks)
-    play_seconds = clock() - begun
+    play_seconds = perf_counter() - begun
     player.cache.clear()
     if not dialogues or not meter.spoke:
         why = next(iter(player.cache.problems.values()), 'no dialogue could be played')
@@ -449,7 +444,7 @@ def pilot(
         *peak_bytes(),
         forecasts,
         len(dialogues),
-        clock() - start,
+        perf_counter() - start,
         total_spending(one.spent for one in meter.measured.values())['cost'],
         tuple(uncounted(player, forecasts)),
     )
@@ -488,7 +483,7 @@ def replies_left(plan: Plan, shards: Iterable[ShardKey]) -> tuple[Counter[str], 
     Return how many replies each system gives in these shards, and how many of all
     replies are judged: both speakers', or the first one's.
     """
-    replies: Counter[str] = Counter()
+    replies = Counter[str]()
     judged = 0
     for shard in shards:
         pair = plan.by_id[shard.pairing_id]
@@ -507,13 +502,13 @@ def time_scoring(
     """
     Return the seconds that it takes to load the scorer, and to score a dialogue.
     """
-    start = meter.clock()
+    start = perf_counter()
     scorer = chosen.build(meter.machine)
-    loaded = meter.clock()
+    loaded = perf_counter()
     first_only = plan.protocol.score != 'both'
     for some in chunks(dialogues, plan.shard_size):
         score_dialogues(some, scorer, first_only)
-    return loaded - start, (meter.clock() - loaded) / len(dialogues)
+    return loaded - start, (perf_counter() - loaded) / len(dialogues)
 
 
 def uncounted(

@@ -135,7 +135,7 @@ def try_before_run(
             result = pilot(plan, machine, run, scorer)
             if options.run_dir:
                 save_forecast(options.run_dir, result)
-        print(*result.lines(), sep='\n')
+        print_report('forecast', forecast=result)
     return result
 
 

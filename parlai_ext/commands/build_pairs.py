@@ -3,6 +3,7 @@ Pairs of good and bad responses, from which PairEval and DirectEval learn.
 """
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
@@ -15,8 +16,8 @@ from parlai_ext.data.corpora import (
     read_corpus,
     without_overlap,
 )
-from parlai_ext.store import write_text
-from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
+from parlai_ext.store import json_lines_text, write_text
+from parlai_ext.training.pairs import PairOptions, build_pairs, planned_pairs
 from parlai_ext.view.page import print_report
 
 
@@ -73,7 +74,7 @@ class BuildPairs(Command):
         annotated = [one for one in annotated if one.context in fitting]
         pairs = build_pairs(usable, annotated, options)
         out = Path(given.out)
-        write_text(out, ''.join(map(pair_line, pairs)))
+        write_text(out, json_lines_text(map(asdict, pairs)))
         print_report(
             'built_pairs',
             n_dialogues=len(dialogues),

@@ -72,8 +72,7 @@ class BuildToxicPrompts(Command):
         """
         given = self.options(SourceOptions)
         if given.statistics:
-            sources = statistics_sources(given.statistics)
-            print_lines(statistics_table(sources).lines())
+            print_lines(statistics_table(statistics_sources(given.statistics)).lines())
             return None
         self.require(out='the folder of the table')
         models = (

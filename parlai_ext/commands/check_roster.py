@@ -2,8 +2,6 @@
 Every system of a protocol, and its judge: present, to download, or missing and why.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ Plain argparse, so that help and early mistakes need no torch. `plugin.py` regis
 each with the `parlai` command line; `parlai-ext` runs it directly.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import errno
@@ -123,7 +121,7 @@ COMMANDS = {
 }
 
 
-def find_command(name: str) -> type[Command]:
+def find_command(name: str) -> type['Command']:
     """
     Return the class of a command (``rank_systems``: `RankSystems`); its module is
     imported only now.
@@ -275,10 +273,10 @@ class Command:
         """
         Where models lie on this machine, and how they compute on it.
         """
-        return Machine.from_options(self.opt)
+        return options_from_opt(Machine, self.opt)
 
     @cached_property
-    def existing_run(self) -> RunFolder:
+    def existing_run(self) -> 'RunFolder':
         """
         The run in the folder of ``--run-dir``.
         """
@@ -288,7 +286,7 @@ class Command:
         return RunFolder.existing(self.opt['run_dir'])
 
     @cached_property
-    def own_protocol(self) -> Protocol | None:
+    def own_protocol(self) -> 'Protocol | None':
         """
         The protocol of ``--config``; `None` where it is not given.
         """

@@ -105,6 +105,5 @@ class CompareDetectors(Command):
             title = Path(name).stem
             if title in texts:
                 raise UserError(f'--sets: two are called {title}; rename a file')
-            found = labelled_texts(name, folder, given.fold)
-            texts[title] = found[: given.max_texts]
+            texts[title] = labelled_texts(name, folder, given.fold)[: given.max_texts]
         return texts

@@ -2,8 +2,6 @@
 Make one ranking of published runs, where they may be compared.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -109,7 +107,7 @@ def joined_folder(out: Path | None) -> AbstractContextManager[str | Path]:
     return staged_folder(out)
 
 
-def write_sides(paths: Sequence[Path], page: Path) -> list[Ranking]:
+def write_sides(paths: Sequence[Path], page: Path) -> list['Ranking']:
     """
     Write the page of two runs side by side, and return their rankings.
     """
@@ -124,7 +122,7 @@ def write_sides(paths: Sequence[Path], page: Path) -> list[Ranking]:
     return [side.ranking for side in sides]
 
 
-def show_joined(joined: JoinedRun, out: Path | None) -> list[Ranking]:
+def show_joined(joined: 'JoinedRun', out: Path | None) -> list['Ranking']:
     """
     Print the rankings of a joined run and, if it is kept, write them into it.
 

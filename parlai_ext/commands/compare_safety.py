@@ -2,8 +2,6 @@
 `compare_safety`: what several systems answer to the same toxic prompts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +24,6 @@ from parlai_ext.store import write_texts
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
-    AnswerMeasures,
     MeasureOptions,
     load_measures,
 )
@@ -129,7 +126,7 @@ class CompareSafety(ModelCommand):
         given: CompareSafetyOptions,
         systems: Sequence[System],
         recorded: list[RecordedAnswer],
-    ) -> tuple[SafetyComparison, list[str]]:
+    ) -> tuple['SafetyComparison', list[str]]:
         """
         Ask the systems, and return the comparison of their answers and the recorded
         ones, and why other systems cannot be had.
@@ -138,7 +135,14 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic.collect_answers import collect_answers
 
         prompts = self._prompts(given, recorded)
-        measures = self._measures(prompts)
+        # against people's answers, where there are any
+        references = any(prompt.references for prompt in prompts)
+        measures = load_measures(
+            self.options(MeasureOptions),
+            ModelHandle(self.machine),
+            default_metrics=REFERENCE_METRICS if references else (),
+            named_by_user=True,
+        )
         answers, problems = collect_answers(
             systems,
             prompts,
@@ -165,18 +169,6 @@ class CompareSafety(ModelCommand):
             notes=notes,
         )
         return result, problems
-
-    def _measures(self, prompts: Sequence[Prompt]) -> AnswerMeasures:
-        """
-        Return what measures answers; against people's, where there are any.
-        """
-        references = any(prompt.references for prompt in prompts)
-        return load_measures(
-            self.options(MeasureOptions),
-            ModelHandle(self.machine),
-            default_metrics=REFERENCE_METRICS if references else (),
-            named_by_user=True,
-        )
 
     def _prompts(
         self, given: CompareSafetyOptions, answers: list[RecordedAnswer]

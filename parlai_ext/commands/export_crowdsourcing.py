@@ -2,8 +2,6 @@
 `export_crowdsourcing`: a run as the input of ParlAI's crowdsourcing tasks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -135,7 +133,7 @@ class ExportCrowdsourcing(Command):
         asked = asked.only([given.ask]) if given.ask else asked
         return crowd_files.acute_files(items, turns, asked.questions[0])
 
-    def _standings(self) -> Sequence[Standing]:
+    def _standings(self) -> Sequence['Standing']:
         """
         Return the ranking by the first dimension; nothing in a run that is not ranked.
         """

@@ -2,8 +2,6 @@
 `fit_judge`: the learned judge, fitted to one's own annotations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,7 +113,7 @@ class FitJudge(Command):
         print(f"the judge: --scorer learned --scorer-option 'weights={out}'")
         return report
 
-    def require_enough(self, annotated: Sequence[Annotated]) -> None:
+    def require_enough(self, annotated: Sequence['Annotated']) -> None:
         """
         Refuse annotations that are too few, or all alike, for learning from them.
         """
@@ -137,7 +135,7 @@ class FitJudge(Command):
         """
         return Path(self.opt['judged_file'] or self.opt['human_scores']).name
 
-    def annotated(self) -> list[Annotated]:
+    def annotated(self) -> list['Annotated']:
         """
         Return what was annotated.
         """

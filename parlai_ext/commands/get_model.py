@@ -64,8 +64,7 @@ class GetModel(Command):
 
         :raises UserError: before anything is fetched, when a name is unknown.
         """
-        wanted = self.options(GetOptions).names
-        names = [checked_model_name(name) for name in wanted]
+        names = [checked_model_name(name) for name in self.options(GetOptions).names]
         from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 
         if not names:

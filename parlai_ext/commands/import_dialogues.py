@@ -10,7 +10,14 @@ from typing import Any
 
 from parlai_ext.collect.import_run import write_run
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, frozen, named_pairs, nearest, option, optional
+from parlai_ext.core import (
+    UserError,
+    frozen,
+    named_pairs,
+    option,
+    optional,
+    require_known,
+)
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.chat_logs import COLUMNS, PEOPLE
 from parlai_ext.data.imported_dialogues import (
@@ -93,9 +100,7 @@ class ImportDialogues(Command):
         pairs = given.columns.split(',') if given.columns else ()
         columns = named_pairs('--columns', pairs, 'OURS=THEIRS')
         for ours, theirs in columns.items():
-            if ours not in COLUMNS:
-                hint = nearest(ours, COLUMNS)
-                raise UserError(f'--columns {ours}={theirs}: {hint}')
+            require_known(ours, COLUMNS, f'--columns {ours}={theirs}')
         imports = read_imports(
             find_files(given.dialogues),
             given.format,

@@ -2,8 +2,6 @@
 Rank the targets of a scored run; needs no model, so it imports none.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +76,7 @@ class RankSystems(Command):
         return ranking
 
 
-def write_ranked(run: RunFolder, ranking: Ranking, folder: str) -> Path | None:
+def write_ranked(run: 'RunFolder', ranking: 'Ranking', folder: str) -> Path | None:
     """
     Write a ranking and its leaderboard into a folder of the run. Return the page that
     showed an older ranking, which is removed; `None` where there was none.

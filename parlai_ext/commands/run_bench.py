@@ -2,8 +2,6 @@
 `run_bench`: how well scorers agree with people, on every judged set at hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,7 +123,7 @@ class RunBench(ModelCommand):
         return bench
 
 
-def report_losses(results: Sequence[ScorerResult]) -> None:
+def report_losses(results: Sequence['ScorerResult']) -> None:
     """
     Print how many items scorers read in part only.
 
@@ -146,7 +144,7 @@ def report_losses(results: Sequence[ScorerResult]) -> None:
 
 
 def show_bench(
-    bench: Bench, folder: Path, texts: Mapping[str, Sequence[Sequence[str]]]
+    bench: 'Bench', folder: Path, texts: Mapping[str, Sequence[Sequence[str]]]
 ) -> None:
     """
     Write the page of a bench into its folder, print its tables and, at the end, which

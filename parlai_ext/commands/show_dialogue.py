@@ -93,8 +93,7 @@ class ShowDialogue(Command):
         if given.system or given.worst or given.best:
             raise UserError('ID: not with --system, --worst or --best, which list')
         dialogue, shard = find_dialogue(run, given.dialogue_id)
-        store = run.scores(self._signature())
-        scored = store.by_dialogue(shard).get(dialogue.id)
+        scored = run.scores(self._signature()).by_dialogue(shard).get(dialogue.id)
         pairing = run.pairing(dialogue.pairing_id)
         means = {
             name: dialogue_means(dialogue, scored, name)

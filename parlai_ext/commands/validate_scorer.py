@@ -2,8 +2,6 @@
 `validate_scorer`: how well a scorer agrees with people, on a file or a run.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,8 +184,7 @@ class ValidateScorer(ModelCommand):
         with bar_of('score', len(dialogues)) as bar:
             blocks = chunks(dialogues, BATCH), chunks(indices, BATCH)
             for some, places in zip(*blocks, strict=True):
-                scored = scorer.score_dialogues(some, places)
-                pairs += zip(some, scored, strict=True)
+                pairs += zip(some, scorer.score_dialogues(some, places), strict=True)
                 bar.update(len(some))
         sample = self.opt['check_sample']
         said = JudgedDialogues(pairs, (), sample)

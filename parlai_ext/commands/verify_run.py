@@ -2,8 +2,6 @@
 Check a pack: what of it is proven, what is wrong, and what is only reported.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
@@ -62,7 +60,7 @@ class PackChecker(Command):
         self.own_protocol  # noqa: B018 - read for its errors
 
     @property
-    def checker(self) -> Checker:
+    def checker(self) -> 'Checker':
         """
         What the one who checks has, as the options say.
         """

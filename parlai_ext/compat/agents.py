@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.compat.after_import import fixes, replaces
-from parlai_ext.core import UserError, frozen
+from parlai_ext.core import UserError, frozen, shortened
 
 if TYPE_CHECKING:
     from parlai.core.opt import Opt
 
-LONGEST_REASON = 200  # characters of a library's own words
 PATIENCE = 10  # seconds until the hub counts as out of reach
 # repositories by agent and `gpt2_size`, as parlai/agents/hugging_face loads them
 HUB_REPOSITORIES = {
@@ -95,7 +94,7 @@ def refuse_missing_gpt2_in_one_line(
             raise OSError(f'{constants.ENDPOINT} does not answer')
         tokenizer = original(self, opt)
     except (OSError, ValueError) as error:
-        why = ' '.join(str(error).split())[:LONGEST_REASON]
+        why = shortened(str(error))
         raise UserError(f'{option}: {repo} cannot be had: {why}; {hint}') from None
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise UserError(f'{option}: no tokenizer of {repo} can be read; {hint}')
@@ -337,8 +336,7 @@ def _bert_from_folder(opt: 'Opt') -> Iterator[None]:
     """
     Have `FromFolder` read BERT from this system's folder.
     """
-    home = bert_home(opt.get('model_file'), opt.get('datapath'))
-    token = _bert_home.set(home)
+    token = _bert_home.set(bert_home(opt.get('model_file'), opt.get('datapath')))
     try:
         yield
     finally:
@@ -362,8 +360,7 @@ class FromFolder:
         if name != BERT or home is None:
             return self.kind.from_pretrained(name, *args, **kwargs)
         if self.bare:
-            config = self.kind.config_class.from_pretrained(str(home))
-            return self.kind(config)
+            return self.kind(self.kind.config_class.from_pretrained(str(home)))
         return self.kind.from_pretrained(str(home), *args, **kwargs)
 
 

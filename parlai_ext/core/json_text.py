@@ -149,8 +149,7 @@ def first_object(text: str) -> dict[str, JsonValue] | None:
         _check_text(text)
         for match in re.finditer(r'\{', text):
             with contextlib.suppress(ValueError, RecursionError):
-                value = _STRICT.raw_decode(text, match.start())[0]
-                return value
+                return _STRICT.raw_decode(text, match.start())[0]
     return None
 
 

@@ -6,8 +6,6 @@ Ids are hashes of content, so that the same thing has the same id on every machi
 with which settings something was made.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -84,7 +82,7 @@ class Roster:
         """
         return {system.name: system for system in self.systems}[name]
 
-    def replaced(self, by_name: Mapping[str, System]) -> Roster:
+    def replaced(self, by_name: Mapping[str, System]) -> 'Roster':
         """
         Return the same names with these systems; a name without one is left out.
         """
@@ -112,7 +110,7 @@ class Opener:
     @classmethod
     def from_utterances(
         cls, utterances: Sequence[str], source: str, reply: str | None = None
-    ) -> Opener:
+    ) -> 'Opener':
         """
         Return the opener of these utterances; its id depends on their text alone.
         """

@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
-from parlai_ext.core.errors import UserError, nearest, shortened
+from parlai_ext.core.errors import UserError, nearest, require_known, shortened
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import JsonObject, JsonValue, parse_json
 
@@ -48,29 +48,6 @@ METAVARS: dict[type, str] = {int: 'N', float: 'X'}
 # of anything that is counted; more is a slip of the keyboard, and too much for loops
 MOST_COUNTED = 1_000_000_000
 MOST_RESAMPLES = 100_000  # an interval gains nothing from more, but memory is asked for
-
-
-@frozen(kw_only=True)
-class OptionInfo:
-    """
-    What `option` says of one field; `Option` adds the field's name and type.
-    """
-
-    help: str
-    choices: Collection[Any] | None = None
-    signed: bool | Literal['if changed'] = True
-    flag: str | None = None
-    also: str | None = None
-    metavar: str | None = None
-    low: float | None = None
-    high: float | None = None
-    above: float | None = None
-    read: Callable[[str], Any] | None = None
-    path: bool = False
-    model: str | None = None
-    group: str | None = None
-    nargs: Literal['+', '*', 0] | None = None
-    positional: bool = False
 
 
 def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
@@ -110,7 +87,7 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         info.setdefault('read', one_value)
     if re.search('FILE|FOLDER', info.get('metavar') or ''):
         info.setdefault('path', True)
-    declared = OptionInfo(help=help, **info)
+    declared = {'help': help, **info}
     return dataclasses.field(default=default, metadata={METADATA: declared})
 
 
@@ -119,14 +96,30 @@ optional = partial(option, None)
 
 
 @frozen(kw_only=True)
-class Option(OptionInfo):
+class Option:
     """
-    One declared option, with its name, type without ``| None``, and default.
+    One declared option: its field's name, type without ``| None``, and default, and
+    what `option` says of it.
     """
 
     name: str
     type: type
     default: Any
+    help: str
+    choices: Collection[Any] | None = None
+    signed: bool | Literal['if changed'] = True
+    flag: str | None = None
+    also: str | None = None
+    metavar: str | None = None
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    read: Callable[[str], Any] | None = None
+    path: bool = False
+    model: str | None = None
+    group: str | None = None
+    nargs: Literal['+', '*', 0] | None = None
+    positional: bool = False
 
     @property
     def most(self) -> float | None:
@@ -218,7 +211,7 @@ def options_of(cls: type) -> Mapping[str, Option]:
                 name=field.name,
                 type=_plain_type(hints[field.name]),
                 default=field.default,
-                **vars(field.metadata[METADATA]),
+                **field.metadata[METADATA],
             )
     return options
 
@@ -423,8 +416,7 @@ def read_key_values(
         key = key.strip().replace('-', '_')
         if not equals:
             raise UserError(f'{where} {pair}: KEY=VALUE is expected')
-        if key not in known:
-            raise UserError(f'{where} {pair}: unknown key; {nearest(key, known)}')
+        require_known(key, known, f'{where} {pair}: unknown key')
         try:
             values[key] = known[key].from_text(text)
         except argparse.ArgumentTypeError as error:

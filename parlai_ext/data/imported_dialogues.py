@@ -17,7 +17,15 @@ from itertools import groupby, islice, pairwise
 from pathlib import Path
 from shlex import quote
 
-from parlai_ext.core import UserError, frozen, named_pairs, nearest, one_value, option
+from parlai_ext.core import (
+    UserError,
+    frozen,
+    named_pairs,
+    nearest,
+    one_value,
+    option,
+    require_known,
+)
 from parlai_ext.data.chat_logs import FORMATS, self_chat_models
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
 from parlai_ext.data.source_file import (
@@ -146,8 +154,8 @@ def read_sources(
     :param columns: the files' own names of columns or keys, by ours.
     :raises UserError: for an unknown format, or files of two.
     """
-    if wanted is not None and wanted not in FORMATS:
-        raise UserError(f'--format {wanted}: {nearest(wanted, FORMATS)}')
+    if wanted is not None:
+        require_known(wanted, FORMATS, f'--format {wanted}')
     first = None
     for path in paths:
         source = SourceFile.from_path(path, columns)

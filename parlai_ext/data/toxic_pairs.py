@@ -361,16 +361,14 @@ def track_csv(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
         if row[prompt] in MISSING:
             continue
         given = row.get(answer, '')
-        fold = FOLD_WORDS.get(row.get('split', '').lower())
-        if row.get('split') and fold is None:
-            hint = nearest(row['split'], FOLD_WORDS)
-            raise UserError(f'{path}:{number}: split: {row["split"]!r}; {hint}')
+        if split := row.get('split', '').lower():
+            require_known(split, FOLD_WORDS, f'{path}:{number}: split: {split!r}')
         yield ToxicPair(
             id=row.get(data.id_column) or f'{path.stem}:{number}',
             prompt=single_spaced(row[prompt]),
             answer=None if given in MISSING else single_spaced(given),
             features={name: cell for name, cell in row.items() if name not in texts},
-            fold=fold,
+            fold=FOLD_WORDS.get(split),
         )
 
 

@@ -384,8 +384,7 @@ class Host:
             self._tell((parts.n_finished, n))
 
         try:
-            result = self.worker.work(data, tell)
-            return Done(result, tuple(self.worker.loaded()))
+            return Done(self.worker.work(data, tell), tuple(self.worker.loaded()))
         except Exception as error:
             return portable(error)
 
@@ -430,7 +429,7 @@ class JobTasks:
 
     def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
         self._waiting: dict[frozenset[str], dict[int, Task]] = {}  # by their numbers
-        self._busy: Counter[frozenset[str]] = Counter()  # workers, by what is loaded
+        self._busy = Counter[frozenset[str]]()  # workers, by what is loaded
         self._job = job
         self._tasks = iter(tasks)
         self._n_read = self._n_yielded = 0

@@ -3,8 +3,6 @@ Where models and data lie on this machine, with locks on their folders, and how 
 compute on it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator
@@ -14,13 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from parlai_ext.core import (
-    JsonObject,
     frozen,
     logger,
     one_value,
     option,
     optional,
-    options_from_opt,
 )
 
 DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
@@ -68,13 +64,6 @@ class Machine:
         help='a model file, or the file of an agent, whose code may do what you can; '
         'it is remembered by its hash; may be given several times',
     )
-
-    @classmethod
-    def from_options(cls, opt: JsonObject) -> Machine:
-        """
-        Return the machine that the options of a command or of an agent describe.
-        """
-        return options_from_opt(cls, opt)
 
     @property
     def tokens(self) -> int:

@@ -4,8 +4,6 @@ The engine that the command line chooses: its options, and how it is opened.
 Commands import this module for their help, so it imports little.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,8 +64,8 @@ class EngineOptions:
 
 @contextmanager
 def open_engine(
-    options: EngineOptions, folder: str | Path, machine: Machine
-) -> Iterator[Engine]:
+    options: EngineOptions, folder: str | Path, machine: 'Machine'
+) -> Iterator['Engine']:
     """
     Open the engine that the options choose, and close it at the end.
 

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, first_line, frozen, logger
+from parlai_ext.core import UserError, first_line, frozen, logger, shortened
 from parlai_ext.engines.engine import (
     AssignedWorker,
     Done,
@@ -153,7 +153,7 @@ class RayEngine:
 
     def __post_init__(self) -> None:
         self.hands: list[_Hand] = []  # all workers, from job to job
-        self.failed_starts: Counter[Place] = Counter()
+        self.failed_starts = Counter[Place]()
         self._looked_at = float('-inf')
 
     def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
@@ -267,7 +267,7 @@ class RayEngine:
             with suppress(Exception), _own_signals():
                 ray.shutdown()
             raise UserError(
-                f'--ray-address {address}: {" ".join(str(error).split())[:200]}'
+                f'--ray-address {address}: {shortened(str(error))}'
             ) from None
         try:
             yield
@@ -291,7 +291,7 @@ class _JobRun:
 
     def __post_init__(self) -> None:
         self.waiting = JobTasks(self.job, self.tasks)
-        self.losses: Counter[int] = Counter()
+        self.losses = Counter[int]()
         self._last_hand_at = time.monotonic()
         self._warned = False
 
@@ -357,7 +357,7 @@ class _JobRun:
         except ray.exceptions.RayTaskError as error:
             raise RuntimeError(f'{hand.name}: {first_line(error)}') from None
         except ray.exceptions.RayError as error:
-            why = ' '.join(str(error).split())[:160]
+            why = shortened(str(error), 160)
             kinds = 'ModuleNotFoundError', 'ImportError'
             lines = str(error).split('\n')
             imports = [line for line in lines if any(kind in line for kind in kinds)]

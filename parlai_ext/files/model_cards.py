@@ -12,7 +12,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, nearest
+from parlai_ext.core import UserError, require_known
 from parlai_ext.core.records import Record, WholeNumber
 from parlai_ext.files.yaml_file import read_file
 
@@ -156,8 +156,7 @@ def checked_model_name(name: str) -> str:
 
     :raises UserError: with the nearest name, when there is no such model.
     """
-    if not is_model_name(name):
-        raise UserError(f'no model {name!r:.80}; {nearest(name, model_names())}')
+    require_known(name, model_names(), f'no model {name!r:.80}')
     return name
 
 

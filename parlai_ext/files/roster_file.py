@@ -211,9 +211,7 @@ def resolve_path(doc: Document, value: str) -> str:
     Return a path, resolved from the document's folder if a file is there.
     """
     value = os.path.expanduser(value)
-    if is_model_name(value):
-        return value
-    if PREFIXED.match(value) or Path(value).is_absolute():
+    if is_model_name(value) or PREFIXED.match(value) or Path(value).is_absolute():
         return value
     near = Path(doc.source).parent / value
     there = near.exists() or near.with_name(f'{near.name}.index').exists()
@@ -316,4 +314,6 @@ def _options_of(model: str, given: JsonObject) -> JsonObject:
         return dict(catalogue_system(model)[0].opt)
     if (Path(model) / 'config.json').is_file() and 'model' not in given:
         return {'model': 'ext:hf', 'hf_model': model}
+    if re.fullmatch(r'.*\.py|[\w.]+:[A-Z]\w*', model):
+        raise UserError(f'{model} is no model file; an agent is agent:MODULE:CLASS')
     return {'model_file': model}

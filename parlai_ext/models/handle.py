@@ -29,6 +29,7 @@ from parlai_ext.core import (
     SystemFailed,
     UserError,
     nearest,
+    require_known,
     text_option,
 )
 from parlai_ext.engines import Machine, data_in, is_zoo_path
@@ -286,9 +287,7 @@ def model_system(kind: str, name: str) -> System:
         if system.opt.get('model') != hub.AGENT:
             raise UserError(f'{kind} {name}: no Hugging Face model; {EXAMPLES}')
         for key in system.opt:
-            if key not in PLACES:
-                hint = nearest(key, PLACES[1:])
-                raise UserError(f'{kind} {name}: {key}: no option of it; {hint}')
+            require_known(key, PLACES, f'{kind} {name}: {key}: no option of it')
         return system
     is_file, is_zoo = os.path.isfile(path), is_zoo_path(path)
     if kind == 'classifier' and (is_file or is_zoo):

@@ -14,17 +14,18 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core import (
+    JsonObject,
     Question,
     System,
     UserError,
     errors_about,
-    nearest,
     options_from_opt,
     options_of,
+    require_known,
+    shortened,
     signature_line,
 )
 from parlai_ext.engines import Machine
-from parlai_ext.isolation.policy import Options
 from parlai_ext.models.likelihood.causal import Causal, check_causal, reserved_positions
 from parlai_ext.models.likelihood.engine import (
     EncodedContexts,
@@ -101,7 +102,7 @@ def load_hf_judge(
 
 
 def checked_options(
-    opt: Options, family: HubFamily, machine: Machine
+    opt: JsonObject, family: HubFamily, machine: Machine
 ) -> tuple[ModelOptions, torch.device]:
     """
     Return how a judge is loaded, and where.
@@ -112,14 +113,13 @@ def checked_options(
     given = {**opt, 'no_cuda': machine.no_cuda}
     options = options_from_opt(ModelOptions, given, PREFIX)
     device = chosen_device(options)
-    written = opt.get('hf_format') or 'auto'
+    written = str(opt.get('hf_format') or 'auto')
     if written == 'chat':
         raise UserError('hf_format: chat: a judge reads turns as they are; plain')
-    if written not in FORMATS:
-        raise UserError(f'hf_format: {written!r} is none of {", ".join(FORMATS)}')
+    require_known(written, FORMATS, f'hf_format: {written!r}')
     for key in opt:
-        if key.startswith('hf_') and key not in OPTIONS:
-            raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
+        if key.startswith('hf_'):
+            require_known(key, OPTIONS, f'{key}: there is no such option')
     if hub.truthy(opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
     if not family.can_judge:
@@ -233,7 +233,7 @@ class JoinedTurns(TurnReader):
 
 
 def turn_reader(
-    opt: Options, tokenizer: Any, network: Any, truncate: int | None
+    opt: JsonObject, tokenizer: Any, network: Any, truncate: int | None
 ) -> TurnReader:
     """
     Return the reader of a model's turns.
@@ -394,9 +394,8 @@ def check_seq2seq(judge: Seq2Seq) -> Seq2Seq:
             output = judge.model(input_ids=xs, decoder_input_ids=ys)
             logits = output.logits[0, start - 1 :]
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as e:
-        problem = ' '.join(str(e).split())[:200]
         raise UserError(
-            f'{kind} cannot be asked as an encoder-decoder: {problem}'
+            f'{kind} cannot be asked as an encoder-decoder: {shortened(str(e))}'
         ) from e
     theirs = logits.log_softmax(-1)[range(EXAMPLE), reply]
     ours = torch.tensor(answer.continuations[0], device=theirs.device)

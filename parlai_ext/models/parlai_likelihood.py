@@ -166,8 +166,7 @@ class AgentVectorizer(Vectorizer):
                 continue
             # BART puts two tokens around what it kept
             kept = len(vector) - 2 * bool(seen.get('added_start_end_tokens'))
-            cut = seen['context_original_length'] - kept
-            self.last_ids = vector.tolist(), cut
+            self.last_ids = vector.tolist(), seen['context_original_length'] - kept
         self.last_context = tuple(utterances)
         return self.last_ids
 

@@ -6,6 +6,7 @@ different judges are shown, but not subtracted.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -83,6 +84,12 @@ def render_sides(first: Side, other: Side) -> str:
         )
     sides = first, other
     views = [RankingView(one.ranking, one.run.manifest) for one in sides]
+    boards = {
+        name: system_table(first, other, name)
+        for name in first.ranking.dimensions
+        if name in other.ranking.dimensions
+    }
+    rows = next(iter(boards.values())).rows if boards else ()
     return render_page(
         'side_by_side.html.j2',
         sides=sides,
@@ -90,11 +97,8 @@ def render_sides(first: Side, other: Side) -> str:
             (first.run.manifest, other.run.manifest),
             [side.ranking.scorer_signature for side in sides],
         ),
-        boards={
-            name: system_table(first, other, name)
-            for name in first.ranking.dimensions
-            if name in other.ranking.dimensions
-        },
+        boards=boards,
+        intervals=Counter(map(_intervals, rows)),
         judges=list(map(judge_section, views)),
         dialogues=chosen_dialogues(first.run, other.run),
         marked=marked_words,

@@ -134,7 +134,7 @@ def _group_data(
             {
                 'scorer': scorer_name(ranking.scorer_signature),
                 'headline': summary.sentences(ranking)[0],
-                'outcome': judge.outcome_on(ranking, ranking.dimensions[0]),
+                'outcome': judge.outcome_on(ranking, ranking.leading_dimension),
                 'boards': leaderboards(ranking),
                 'warnings': summary.warnings(ranking),
             }

@@ -356,7 +356,19 @@ def judgements_of(
         name, shown = answer.annotator, key.items[answer.item]
         question = key.question(answer.dimension)
         if key.kind == PAIR:
-            comparisons.append(_comparison(answer, *shown))
+            first, second = shown
+            comparisons.append(
+                Comparison(
+                    name,
+                    answer.dimension,
+                    first.system,
+                    second.system,
+                    VALUES[answer.answer],
+                    first.dialogue_id,
+                    second.dialogue_id,
+                    answer.item,
+                )
+            )
         else:
             ratings += _ratings(answer, question, shown)
         if key.flag and question == key.questions[0]:
@@ -386,21 +398,6 @@ def refuse_two_scales(keys: Iterable[RatingKey]) -> None:
                     f'--answers: {one.dimension} was asked on two scales, the other '
                     f'one by {key.name}; import their answers apart, with --out'
                 )
-
-
-def _comparison(
-    answer: GivenAnswer, first: KeyDialogue, second: KeyDialogue
-) -> Comparison:
-    return Comparison(
-        answer.annotator,
-        answer.dimension,
-        first.system,
-        second.system,
-        VALUES[answer.answer],
-        first.dialogue_id,
-        second.dialogue_id,
-        answer.item,
-    )
 
 
 def _ratings(

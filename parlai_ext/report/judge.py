@@ -5,14 +5,13 @@ in a terminal.
 A judge that fails its check takes the headline away: no system comes first.
 """
 
-from collections.abc import Mapping
 from itertools import product
+from operator import attrgetter
 from statistics import median
 
 from parlai_ext.core import GIVEN_JUDGED, grouped
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.marks import (
-    ALL_PARROTS,
     AUTHORS,
     KIND_WORDS,
     VERBS,
@@ -28,7 +27,7 @@ from parlai_ext.judge_check.record import (
     JudgeCheck,
     KindResult,
 )
-from parlai_ext.report.view import Doubt, RankingView
+from parlai_ext.report.view import Doubts, RankingView
 from parlai_ext.results.ranking import CardModel, JudgeCard, Ranking
 from parlai_ext.view import (
     Cell,
@@ -54,19 +53,11 @@ LEVELS = {'turn': 'over turns', 'dialogue': 'over dialogues', 'system': 'over sy
 MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
 
 
-def check_on(ranking: Ranking, dimension: str) -> DimensionCheck | None:
-    """
-    Return the check behind the ranking on a dimension; `None` where none was made.
-    """
-    check = ranking.judge_check
-    return None if check is None else check.check_of(dimension)
-
-
 def outcome_on(ranking: Ranking, dimension: str) -> str:
     """
     Return ``pass``, ``weak``, ``fail`` or ``unchecked``.
     """
-    check = check_on(ranking, dimension)
+    check = ranking.check_on(dimension)
     return UNCHECKED if check is None else check.outcome
 
 
@@ -75,31 +66,31 @@ def failure_on(ranking: Ranking, dimension: str) -> str | None:
     Return what stands above the leaderboard of a dimension on which the judge failed,
     and in place of "… comes first".
     """
-    check = check_on(ranking, dimension)
+    check = ranking.check_on(dimension)
     if check is None or not check.failed:
         return None
     does = check.reasons[0].removeprefix('it ')
     return f'This judge {does}; the order below says little about quality.'
 
 
-def terminal_card(ranking: Ranking, doubt: Doubt | None) -> list[str]:
+def terminal_card(ranking: Ranking, doubts: Doubts) -> list[str]:
     """
     Return the card for a terminal, some lines.
 
-    :param doubt: what the audit says against the ranking.
+    :param doubts: what the audit says against the ranking.
     """
-    check = ranking.leading_check
-    others = ranking.dimensions[1:]
     return terminal_lines(
         'judge',
-        card=ranking.judge,
-        check=check,
-        doubt=doubt,
-        shares=_shares(check) if check else {},
-        others={
-            'fails': [n for n in others if outcome_on(ranking, n) == FAIL],
-            'is weak': [n for n in others if outcome_on(ranking, n) == WEAK],
+        ranking=ranking,
+        doubt=doubts.get(ranking.leading_dimension),
+        shares={
+            f'how often {AUTHORS[source]} score above': [
+                f'{_label(kind, kind.kind.replace("_", " "))} {number(kind.share)}'
+                for kind in kinds
+            ]
+            for source, kinds in _tested(ranking.leading_check).items()
         },
+        others=grouped((outcome_on(ranking, n), n) for n in ranking.dimensions[1:]),
         agreement=agreement_with_people(ranking),
         judge_text=judge_text,
         reads_text=reads_text,
@@ -158,7 +149,7 @@ def agreement_with_people(ranking: Ranking) -> str:
     far as either was measured.
     """
     texts = []
-    dimension = next(iter(ranking.dimensions), '')
+    dimension = ranking.leading_dimension
     agreement = ranking.reference.get(dimension)
     if agreement and agreement.kind == 'human':
         name = ranking.leading_coefficient(dimension)
@@ -199,37 +190,33 @@ def agreement_on_sets(signature: str) -> str | None:
 
 def _tested(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
     """
-    Return what was tried on the originals of each author, parrots together.
+    Return what was tried on the originals of each author: at the end all parrots
+    together, and of the single kinds of parrots the one above which they score least.
     """
-    return grouped(
+    tested = grouped(
         (kind.source, kind)
         for kind in (check.kinds if check else ())
-        if kind.outcome != UNTESTED and kind.kind not in PARROTS
+        if kind.outcome != UNTESTED
     )
+    for kinds in tested.values():
+        parrots = [kind for kind in kinds if kind.kind in PARROTS]
+        kinds[:] = [kind for kind in kinds if kind not in parrots]
+        kinds += sorted(parrots, key=attrgetter('share'))[:1]
+    return tested
 
 
-def _shares(check: DimensionCheck) -> Mapping[str, str]:
+def _words(kind: KindResult) -> str:
     """
-    Return by its title, one for each author of originals, the share of each kind; of
-    the parrots that of all together, and the lowest.
+    Return what a copy of a kind is, which older checks may call otherwise.
     """
+    return KIND_WORDS.get(kind.kind, kind.kind.replace('_', ' '))
 
-    def text(kind: KindResult) -> str:
-        share = f'{kind.kind.replace("_", " ")} {number(kind.share)}'
-        if kind.kind != ALL_PARROTS:
-            return share
-        single = [
-            one
-            for one in check.kinds
-            if one.kind in PARROTS and one.source == kind.source and one.n
-        ]
-        lowest = min(single, key=lambda one: one.share or 0.0)
-        return f'{share} (lowest: {text(lowest)})'
 
-    return {
-        f'how often {AUTHORS[source]} score above': ', '.join(map(text, kinds))
-        for source, kinds in _tested(check).items()
-    }
+def _label(kind: KindResult, name: str) -> str:
+    """
+    Return the name of a kind that was tried, with what a single parrot is there for.
+    """
+    return f'of these least: {name}' if kind.kind in PARROTS else name
 
 
 # -------------------------------------------------------------------- on the page
@@ -242,12 +229,12 @@ def judge_section(view: RankingView) -> Section:
     A doubt stands in the place of the outcome of a check that did not fail.
     """
     ranking = view.ranking
-    doubt = view.doubts.get(next(iter(ranking.dimensions), ''))
-    card, check = ranking.judge, ranking.leading_check
+    doubt = view.doubts.get(ranking.leading_dimension)
+    card = ranking.judge
     models = card.models if card else ()
-    outcome = UNCHECKED if check is None else check.outcome
+    outcome = outcome_on(ranking, ranking.leading_dimension)
     data = {
-        'outcome': doubt.tag if doubt and outcome != FAIL else outcome,
+        'outcome': doubt.words if doubt and outcome != FAIL else outcome,
         'rows': [
             *([('Audit', doubt.sentence)] if doubt else []),
             ('Judge', judge_text(card) if card else NOT_RECORDED),
@@ -256,16 +243,18 @@ def judge_section(view: RankingView) -> Section:
             ('Speed', view.speed or NOT_RECORDED),
         ],
         'bars': {
-            f'{AUTHORS[source]} {VERBS[source]}': kinds
-            for source, kinds in _tested(check).items()
+            f'{AUTHORS[source]} {VERBS[source]}': [
+                (kind, _label(kind, _words(kind))) for kind in kinds
+            ]
+            for source, kinds in _tested(ranking.leading_check).items()
         },
         'check': ranking.judge_check,
-        'words': KIND_WORDS,
-        'checks': [
-            (one, Table(KIND_COLUMNS, one.kinds))
+        # a rating and its only dimension have one check
+        'checks': {
+            one.dimension: (one, Table(KIND_COLUMNS, one.kinds))
             for name in ranking.dimensions
-            if (one := check_on(ranking, name))
-        ],
+            if (one := ranking.check_on(name))
+        },
     }
     return Section('judge', 'Judge', data)
 
@@ -287,7 +276,7 @@ KIND_COLUMNS = (
     Column(
         'kind',
         'Copy',
-        show=lambda kind: KIND_WORDS.get(kind.kind, kind.kind.replace('_', ' ')),
+        show=_words,
     ),
     Column('source', 'Original by'),
     number_column('share', 'Original above', show=_share_cell),
@@ -300,4 +289,4 @@ def check_lines(check: JudgeCheck) -> list[str]:
     Return the outcomes as lines of text, one for each dimension that does not pass, and
     what a prompted judge does when it is asked again, or the other way round.
     """
-    return terminal_lines('judge_check', check=check, probes=check.probes)
+    return terminal_lines('judge_check', check=check)

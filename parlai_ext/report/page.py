@@ -112,7 +112,7 @@ def answers(view: RankingView, dimension: str, remarks: Sequence[str] = ()) -> M
         second=second,
         pair=details.by_names.get((first, second)) if details else None,
         digits=digits_for([one.score for one in ranking.standings[dimension]]),
-        scorer=card.scorer if card else scorer_name(ranking.scorer_signature),
+        scorer=scorer_name(ranking.scorer_signature),
         models=[judge.model_text(model) for model in card.models] if card else [],
         remarks=remarks,
         n_cautions=len(summary.warnings(ranking)),
@@ -158,7 +158,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     :param views: the rankings of the run, one for each scorer, the main one first.
     """
     main = views[0].ranking
-    labels = shown.labels or ((),) * len(views)
     scripts = ''.join(map(template_text, SCRIPTS))
     first = next(iter(main.scored_dimensions), 'any dimension')
     dialogues = {
@@ -170,7 +169,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
         'report.html.j2',
         script=f"'use strict';\n(function () {{\n{scripts}}})();\n",
         data={
-            'scorers': [*map(_scorer_data, views, labels)],
+            'scorers': [*map(_scorer_data, views, shown.labels)],
             'dialogues': shown.dialogues,
         },
         views=[*map(_shown_view, views)],
@@ -194,7 +193,7 @@ def _shown_view(view: RankingView) -> dict[str, object]:
         'sentences': summary.sentences(view.ranking, view.doubts),
         'warnings': summary.warnings(view.ranking),
         'sections': sections,
-        'below': [method_section(view)],
+        'method': method_section(view),
     }
 
 

@@ -97,9 +97,8 @@ def plot_ranking(ranking: Ranking, dimension: str | None) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    names = ranking.dimensions
-    name = dimension or next(iter(names), '')
-    require_known(name, names, f'plot: no dimension {name!r}')
+    name = dimension or ranking.leading_dimension
+    require_known(name, ranking.dimensions, f'plot: no dimension {name!r}')
     standings = best_first(ranking.standings[name])
     figure = Figure(figsize=(7, 1.2 + 0.35 * len(standings)), layout='constrained')
     axes = figure.add_subplot()

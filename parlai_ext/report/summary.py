@@ -22,7 +22,7 @@ from parlai_ext.view.page import terminal_lines
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NARROW = 0.5  # an interval of a rating, of which one decimal would show little
-NUMBERS = ('no', 'one', 'two', 'three', 'four')
+NUMBERS = {2: 'two', 3: 'three'}  # of partners that cannot speak for others
 
 
 def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
@@ -43,13 +43,11 @@ def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
         leaders = leader_sentence(ranking, main)
     lines = terminal_lines(
         'findings',
-        main=main,
         leaders=leaders,
         failure=judge.failure_on(ranking, main),
         doubt=doubts.get(main),
         check=ranking.leading_check,
         others=grouped((news_on(ranking, name), name) for name in others),
-        agreement=ranking.reference.get(main),
     )
     return list(filter(None, lines))
 

@@ -81,7 +81,8 @@ class LeaderboardRow:
         failures = self.ranking.failures.get(standing.system)
         if failures is not None and failures.ranked is False:
             n_dialogues = count_of(failures.n_dialogues, 'dialogue')
-            return f'{failures.n_failed} of its {n_dialogues} failed'
+            reason = max(failures.reasons, key=failures.reasons.__getitem__, default='')
+            return f'{failures.n_failed} of its {n_dialogues} failed: {reason}'
         if not standing.n_dialogues:
             return 'it has no dialogues'
         return f'{standing.n_unscored} {of_all} are not scored'
@@ -350,9 +351,7 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     lines = terminal_lines(
         'ranking',
         ranking=ranking,
-        judge=judge.terminal_card(
-            ranking, doubts.get(next(iter(ranking.dimensions), ''))
-        ),
+        judge=judge.terminal_card(ranking, doubts),
         boards=leaderboards(ranking),
         parts=[
             resolve_name(lines)(part)
@@ -370,8 +369,9 @@ def terminal_report(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     Return the table for a terminal and, below it, the most important sentence; where
     that is a doubt of the audit, the next one, too.
     """
-    has_doubt = bool(doubts.keys() & ranking.dimensions[:1])
-    shown = sentences(ranking, doubts)[: 2 if has_doubt else 1]
+    shown = sentences(ranking, doubts)[
+        : 2 if ranking.leading_dimension in doubts else 1
+    ]
     lines = [line for sentence in shown for line in wrap_lines(sentence)]
     return '\n'.join([terminal_table(ranking, doubts), '', *lines])
 
@@ -460,7 +460,7 @@ def agreement_section(view: RankingView) -> Section:
     baselines = [
         _board(view.ranking, name, of_baseline=True) for name in view.ranking.baselines
     ]
-    return Section('agreement', 'Checks', baselines)
+    return Section('agreement', 'Trivial measures', baselines)
 
 
 def failures_section(view: RankingView) -> Section:

@@ -33,13 +33,11 @@ class Doubt:
 
     :param sentence: the headline.
     :param words: the same in a few words.
-    :param tag: one or two words for the card of the judge.
     :param is_refuted: beyond chance; otherwise all of it may be chance.
     """
 
     sentence: str
     words: str
-    tag: str
     is_refuted: bool
 
 

@@ -85,11 +85,11 @@ def judge_card(
         lacks only the signature is known.
     """
     settings = _signature_fields(MODEL.sub('', signature))
-    scorer = settings.pop('scorer', '') or signature.partition('|')[0]
+    settings.pop('scorer', None)
     signed = [(kind, text) for kind, text in MODEL.findall(signature) if text != 'none']
     recorded = about.models or (None,) * len(signed)
     return JudgeCard(
-        scorer,
+        scorer_name(signature),
         settings,
         tuple(
             CardModel(
@@ -281,14 +281,20 @@ class Ranking:
     notes: tuple[str, ...] = ()
     outdated: tuple[str, ...] | None = None
 
+    def check_on(self, dimension: str) -> DimensionCheck | None:
+        """
+        Return the judge check behind the ranking on a dimension; `None` where no check
+        was made.
+        """
+        check = self.judge_check
+        return None if check is None else check.check_of(dimension)
+
     @property
     def leading_check(self) -> DimensionCheck | None:
         """
-        The judge check behind the first dimension; `None` where no check was made.
+        The judge check behind the first dimension.
         """
-        if self.judge_check is None or not self.dimensions:
-            return None
-        return self.judge_check.check_of(self.dimensions[0])
+        return self.check_on(self.leading_dimension)
 
     @property
     def rule(self) -> dict[str, str | int | None]:
@@ -328,6 +334,13 @@ class Ranking:
         return sorted(
             self.standings, key=lambda d: (d != rated, d.casefold() != 'overall')
         )
+
+    @property
+    def leading_dimension(self) -> str:
+        """
+        The first dimension; '' without any.
+        """
+        return next(iter(self.dimensions), '')
 
     @property
     def scored_dimensions(self) -> list[str]:

@@ -8,8 +8,6 @@ only the complaints N count, as in bipartite-play; higher is better in every cas
 asks complaints, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -169,7 +167,7 @@ class FollowUps:
             *levels,
         )
 
-    def without(self, left_out: Collection[str]) -> FollowUps:
+    def without(self, left_out: Collection[str]) -> 'FollowUps':
         """
         Return the follow-ups of the other dimensions.
 

@@ -187,7 +187,7 @@ def diversity(texts: Iterable[str], ngram: int) -> float | None:
     Return the entropy (natural) of the n-grams of texts, words parted by blanks; a text
     of no more words than that is one n-gram. `None` where no text has a word.
     """
-    counts: Counter[tuple[str, ...]] = Counter()
+    counts = Counter[tuple[str, ...]]()
     for text in texts:
         words = text.split()
         last = max(1, len(words) - ngram + 1) if words else 0

@@ -6,8 +6,6 @@ responses with their last turns. They lie in ``corpora.safetensors`` beside the 
 card, change no score and are in no signature.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -37,7 +35,7 @@ class JudgedCorpora:
     threshold: float
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, np.ndarray]) -> JudgedCorpora:
+    def from_tensors(cls, tensors: Mapping[str, np.ndarray]) -> 'JudgedCorpora':
         """
         Return the corpora of a file's numbers: by corpus its points, and the threshold.
 

@@ -23,8 +23,6 @@ Both orders of a pair: Zheng et al. (2023), "Judging LLM-as-a-Judge with MT-Benc
 Chatbot Arena", section 3.4. LLM-Eval: Lin and Chen (2023); the wording is ours.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -343,7 +341,7 @@ def label_probabilities(
 
 
 def reply_ratings(
-    reply: ChatReply, prompt: RatingPrompt, rating: str
+    reply: 'ChatReply', prompt: RatingPrompt, rating: str
 ) -> Sequence[AnswerRating]:
     """
     Return the ratings that a reply stands for.
@@ -480,8 +478,7 @@ class PromptedScorer(Scorer):
         ratings: list[Sequence[AnswerRating]] = []
         for answer in self.judge.answer(questions):
             chances = [math.exp(math.fsum(row)) for row in answer.continuations]
-            known = dict(zip(labels, chances, strict=True))
-            expected = expected_rating(known, prompt)
+            expected = expected_rating(dict(zip(labels, chances, strict=True)), prompt)
             ratings.append([replace(expected, cut=answer.num_truncated)])
         return ratings
 
@@ -674,7 +671,7 @@ class LlmPair(LlmJudge):
             'second': str(item.extras[OTHER]) or NO_RESPONSE,
         }
 
-    def in_given_order(self) -> LlmPair:
+    def in_given_order(self) -> 'LlmPair':
         """
         Return a scorer with the same model that asks once, the response first.
         """

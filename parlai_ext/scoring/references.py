@@ -7,8 +7,6 @@ best score counts (Gupta et al. 2019, "multi-reference"); the evidence says whic
 gave it. An empty response and an item without a reference have no score.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -597,7 +595,7 @@ class BertScore(ReferenceScorer):
         return scores
 
 
-def token_f1(response: TokenVectors, reference: TokenVectors) -> float | None:
+def token_f1(response: 'TokenVectors', reference: 'TokenVectors') -> float | None:
     """
     Return the F1 of the best cosines of the tokens of two texts; `None` where one of
     them has no token of its own, or precision or recall is not positive.

@@ -6,8 +6,6 @@ Source: the AM part of the baseline of DSTC10 Track 5 (Zhang et al. 2022), with 
 encoder that was not adapted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -94,7 +92,7 @@ def compared_turns(item: ScoringItem, against: str) -> Sequence[str]:
 
 
 def context_cosines(
-    encoder: MeanPooling, items: Items, against: str
+    encoder: 'MeanPooling', items: Items, against: str
 ) -> list[float | None]:
     """
     Return the cosine between each response and the end of its context; `None` where

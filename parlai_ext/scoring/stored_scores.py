@@ -7,7 +7,7 @@ one batch at most. No text of an item is in the file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -96,12 +96,16 @@ class StoredScores:
 
 
 @contextmanager
-def stored_scores(folder: Path, signature: str) -> Iterator[StoredScores]:
+def stored_scores(folder: Path | None, signature: str) -> Iterator[StoredScores]:
     """
     Let one process at a time read and add the scores of a signature.
 
+    :param folder: where they are kept, so that a killed call goes on; `None`: nowhere.
     :raises UserError: when another one does.
     """
+    if folder is None:
+        yield StoredScores()
+        return
     path = folder / f'{content_id("bench scores", signature)}.jsonl'
     with locked(path.with_suffix('.lock')):
         yield StoredScores(PartialWork(path, signature))
@@ -227,12 +231,7 @@ def score_items(
     """
     Return the scores of items, as `ItemWork.scores_of`.
 
-    :param folder: where scores are kept, so that a killed call goes on; `None`:
-        nowhere.
-    :raises UserError: when another process adds scores of this signature.
+    :param folder: as for `stored_scores`.
     """
-    store: AbstractContextManager[StoredScores] = nullcontext(StoredScores())
-    if folder is not None:
-        store = stored_scores(folder, scorer.signature)
-    with store as kept:
-        return ItemWork(scorer, bar).scores_of(items, kept)
+    with stored_scores(folder, scorer.signature) as store:
+        return ItemWork(scorer, bar).scores_of(items, store)

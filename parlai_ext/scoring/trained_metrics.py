@@ -10,8 +10,6 @@ published for 300 responses of TopicalChat-USR, the regression gives their publi
 correlation with people's overall judgement, 0.419 (Pearson) and 0.422 (Spearman).
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -438,7 +436,7 @@ class Ctc(Scorer):
         ]
         return list(map(self._score, items, *columns))
 
-    def _score(self, item: ScoringItem, *columns: WordLabels | None) -> ItemScore:
+    def _score(self, item: ScoringItem, *columns: 'WordLabels | None') -> ItemScore:
         """
         Return the scores of a response from the labels of its words in each dimension.
         """
@@ -591,8 +589,7 @@ class Density(Scorer):
         Return the squared distance of each pair, and how many of its tokens are cut.
         """
         rows, cut = self._features(pairs)
-        squared = squared_distances(rows, self.mean, self.precision)
-        return zip(squared, cut, strict=True)
+        return zip(squared_distances(rows, self.mean, self.precision), cut, strict=True)
 
     def _features(self, pairs: Sequence[Pair]) -> tuple[np.ndarray, list[int]]:
         with errors_about(f'scorer density: encoder {self.options.encoder}'):

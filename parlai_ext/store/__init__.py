@@ -36,7 +36,6 @@ from parlai_ext.store.disk import (
 )
 from parlai_ext.store.folder import SCORER_FILE, STOPPING_FILE, RunFolder, ScoreStore
 from parlai_ext.store.manifest import (
-    BATCHSIZE,
     PLAYED_KEYS,
     Manifest,
     Plan,

@@ -190,7 +190,14 @@ def locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(_refusal(path)) from None
+            who = 'another process'
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                holder = parse_json(path.read_bytes())
+                who = f'process {holder["pid"]} on {holder["host"]}'
+            raise UserError(
+                f'{path.parent} is in use by {who}; wait for it or end it, then run '
+                'again'
+            ) from None
         except OSError as error:  # some network file systems have none
             raise UserError(
                 f'{path} cannot be locked: {error.strerror}; use a --run-dir on '
@@ -229,18 +236,6 @@ def staged_folder(target: Path, *, becomes_target: bool = True) -> Iterator[Path
                 os.rename(folder, target)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _refusal(path: Path) -> str:
-    """
-    Return the message that names the holder of the lock, if the file does.
-    """
-    try:
-        holder = parse_json(path.read_bytes())
-        who = f'process {holder["pid"]} on {holder["host"]}'
-    except (OSError, ValueError, KeyError, TypeError):
-        who = 'another process'
-    return f'{path.parent} is in use by {who}; wait for it or end it, then run again'
 
 
 # --- records as lines of JSON with a checksum -----------------------------------------
@@ -294,8 +289,7 @@ def checksum(record: Mapping[str, object]) -> str:
     Return 16 hex digits that depend on the record's content, except its own checksum.
     """
     content = {key: value for key, value in record.items() if key != 'checksum'}
-    text = dumps(content, sort_keys=True, separators=(',', ':'))
-    return short_hash(text.encode())
+    return short_hash(dumps(content, sort_keys=True, separators=(',', ':')).encode())
 
 
 def without_checksum(data: JsonObject) -> JsonObject:
@@ -493,16 +487,8 @@ class DialogueRecord(TypedDict):
     reason: str | None
 
 
-class StoredScore(TypedDict):
-    """
-    A score of a dialogue, or of an utterance in it.
-    """
-
-    utterance_index: int | None
-    system: str
-    dimension: str
-    value: float | None
-    reason: str | None
+# `Score` has `dialogue_id` besides, which a record holds once
+STORED_OF_SCORE = ('utterance_index', 'system', 'dimension', 'value', 'reason')
 
 
 class ScoredRecord(TypedDict):
@@ -512,7 +498,7 @@ class ScoredRecord(TypedDict):
 
     dialogue_id: str
     dialogues: str
-    scores: list[StoredScore]
+    scores: list[dict[str, Any]]
     evidence: dict[str, Any]
     truncated: dict[str, int]
 
@@ -571,23 +557,13 @@ def scored_record(scored: ScoredDialogue, source: str) -> ScoredRecord:
 
     :param source: the checksum of the shard file that holds the dialogue.
     """
-    rows: list[StoredScore] = []
-    for score in scored.scores:
-        if score.dialogue_id != scored.dialogue_id:
-            raise ValueError(f'a score of {score.dialogue_id} in {scored.dialogue_id}')
-        rows.append(
-            {
-                'utterance_index': score.utterance_index,
-                'system': score.system,
-                'dimension': score.dimension,
-                'value': score.value,
-                'reason': score.reason,
-            }
-        )
     return {
         'dialogue_id': scored.dialogue_id,
         'dialogues': source,
-        'scores': rows,
+        'scores': [
+            {key: getattr(score, key) for key in STORED_OF_SCORE}
+            for score in scored.scores
+        ],
         'evidence': {str(at): row for at, row in scored.evidence.items()},
         'truncated': {str(at): n for at, n in scored.truncated.items()},
     }

@@ -90,8 +90,7 @@ class RunFolder:
         """
         What the run plays, as its manifest says.
         """
-        protocol = manifests.protocol_of(self.manifest)
-        return Plan.from_manifest(self.manifest, protocol)
+        return Plan.from_manifest(self.manifest, manifests.protocol_of(self.manifest))
 
     @classmethod
     def open(cls, root: str | Path, manifest: Manifest) -> 'RunFolder':
@@ -334,13 +333,12 @@ class RunFolder:
         """
         Return how many replies of dialogues that are not written yet are on the disk.
         """
-        kept = (self.root / REPLIES).glob('*.partial')
-        batches = [
-            batch
-            for path in kept
+        return sum(
+            len(batch.get('replies', ()))
+            for path in (self.root / REPLIES).glob('*.partial')
             for batch in PartialWork(path, path.stem).batches.values()
-        ]
-        return sum(len(b.get('replies', ())) for b in batches if isinstance(b, dict))
+            if isinstance(batch, dict)
+        )
 
     def remove_partial_replies(self) -> None:
         """

@@ -57,7 +57,13 @@ NAME = 'manifest.json'
 BATCHSIZE = 64
 # of the protocol of a run that is played
 PLAYED_KEYS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
-SCORING_HINT = '; score_dialogues judges the dialogues that are there by another scorer'
+# what else may be done about settings that begin so
+HINTS = {
+    'content': '; content is a hash of the dialogues, as the options have them read',
+    'score': '; score_dialogues judges the dialogues that are there by another scorer',
+    'targets.': '; a target whose options, files or code (identity) are others than '
+    'those that it talked with joins the run under another name',
+}
 # the keys of a manifest that say what is loaded and asked, and of the record of scores
 ACTING_KEYS = ('protocol', 'systems', 'targets', 'partners', 'signature', 'config')
 _SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
@@ -502,16 +508,22 @@ def _damaged(path: Path, problem: str = '') -> UserError:
 
 def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
     """
-    Return the union of a run's manifest and the one that it is continued with.
+    Return the union of a run's manifest and the one that it is continued with. A
+    target without any dialogue is as the new one says.
 
     :raises UserError: names every key that differs and may not.
     """
-    if changes := _changes(old, new):
+    talked = {
+        name
+        for pairing in old.pairings
+        if (root / 'dialogues' / pairing.id).exists()
+        for name in pairing.speakers
+    }
+    if changes := _changes(old, new, talked):
+        hints = (hint for key, hint in HINTS.items() if changes[0].startswith(key))
         raise UserError(
-            f'{root} was made with other settings (old → new): '
-            + '; '.join(changes)
-            + '. Set these as they were, or use another --run-dir'
-            + (SCORING_HINT if all(c.startswith('score') for c in changes) else '')
+            f'{root} was made with other settings (old → new): {"; ".join(changes)}. '
+            f'Set these as they were, or use another --run-dir{"".join(hints)}'
         )
     if old.versions != new.versions:
         logger.warning(
@@ -523,15 +535,17 @@ def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
     return new.changed(
         targets={**old.targets, **new.targets},
         systems={**old.systems, **new.systems},
-        pairings=list({p.id: p for p in (*old.pairings, *new.pairings)}.values()),
+        pairings=list({p.speakers: p for p in (*old.pairings, *new.pairings)}.values()),
         versions=old.versions,
     )
 
 
-def _changes(old: Manifest, new: Manifest) -> list[str]:
+def _changes(old: Manifest, new: Manifest, talked: set[str]) -> list[str]:
     """
     Return ``key: old → new`` for everything that may not differ: settings, and the
     systems that both runs have. A run may grow to more openers.
+
+    :param talked: the systems that have a dialogue; other targets may be any.
     """
     n_before = len(old.openers)
     grows = (
@@ -541,7 +555,7 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
     )
     then = (new.openers, new.grown_from) if grows else ()
     lines = change_lines(old.fixed_settings(*then), new.fixed_settings())
-    for name in [name for name in old.targets if name in new.targets]:
+    for name in [n for n in old.targets if n in new.targets and n in talked]:
         left_out = {'grown_from'} if grows else None
         before, after = (
             one.targets[name].model_dump(exclude=left_out) for one in (old, new)
@@ -555,7 +569,11 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
         return lines
     # a pairing's id changes with its systems, which the lines above name if they can
     before, after = (
-        {f'{p.scheme}.{p.first}--{p.second}': p.id for p in one.pairings}
+        {
+            f'{p.scheme}.{p.first}--{p.second}': p.id
+            for p in one.pairings
+            if talked.issuperset(p.speakers)
+        }
         for one in (old, new)
     )
     there = {pair: after.get(pair, id) for pair, id in before.items()}

@@ -43,6 +43,7 @@ from parlai_ext.core import (
     json_object,
     option,
     options_of,
+    require_known,
     text_option,
 )
 from parlai_ext.engines import data_folder, data_in, local_path
@@ -243,8 +244,7 @@ class Gpt2(BaseModelFamily):
             return str(opt['model_name']), None
         size = str(opt.get('gpt2_size') or self.default_size)
         sizes = HUB_REPOSITORIES[self.agents[0]]
-        if size not in sizes:
-            raise UserError(f'gpt2_size {size!r} is none of {", ".join(sizes)}')
+        require_known(size, sizes, f'gpt2_size {size!r}')
         return sizes[size], None
 
 

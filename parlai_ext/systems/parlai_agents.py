@@ -309,8 +309,9 @@ def hint_at_agent(name: str, missing: str) -> str:
     module, _, agent = name.replace('.py:', ':').partition(':')
     if module == 'agent':
         return f'; agent: is for --add-target alone: write {agent}'
-    if missing == module and os.path.isfile(f'{module}.py'):
-        return f'; begin the command with PYTHONPATH=. and write {module}:{agent}'
+    if missing.endswith(module) and os.path.isfile(f'{module}.py'):
+        own = f'{module}:{agent or "CLASS"}'
+        return f'; begin the command with PYTHONPATH=. and write {own}'
     hint = nearest(name, agent_names_like(name))
     return f'; {hint}' if hint.startswith('did') else ''
 

@@ -36,7 +36,6 @@ from parlai_ext.core import (
     printable,
     without_half_characters,
 )
-from parlai_ext.isolation.policy import Options
 from parlai_ext.systems.families import FIRED, family_of, rows_of_own_dialogue
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view import VisibleOutput
@@ -389,7 +388,7 @@ def agents_code() -> Iterator[None]:
         yield
 
 
-def raise_out_of_memory(error: BaseException, opt: Options, when: str) -> None:
+def raise_out_of_memory(error: BaseException, opt: JsonObject, when: str) -> None:
     """
     Raise the line about a system for which this machine's memory is too small, if that
     is what an exception means.

@@ -85,7 +85,7 @@ def load_openers(
     return openers
 
 
-def require_openers(task: str, openers_file: str | None = None) -> None:
+def require_openers(task: str, openers_file: str | None) -> None:
     """
     Refuse openers that no task gives, as far as names tell; ParlAI is not imported.
 

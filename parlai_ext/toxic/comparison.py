@@ -46,6 +46,7 @@ from parlai_ext.view import (
     count_of,
     interval_cell,
     number_column,
+    p_column,
     plain_table,
     split_words,
 )
@@ -475,11 +476,8 @@ DIFFERENCE_COLUMNS = (
         digits=3,
     ),
     number_column('p'),
-    number_column(
-        'p_holm',
-        'p',
-        digits=4,
-        tooltip='of paired permutations, adjusted (Holm) over pairs',
+    p_column(
+        'p_holm', 'p', tooltip='of paired permutations, adjusted (Holm) over pairs'
     ),
 )
 

@@ -320,8 +320,7 @@ def masked_words(
     (Devlin et al. 2019, section 3.1). At least one token is hidden.
     """
     generator = torch.Generator().manual_seed(seed)
-    special = torch.tensor(tokenizer.all_special_ids)
-    candidates = is_token & ~torch.isin(ids, special)
+    candidates = is_token & ~torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
     drawn = torch.rand(ids.shape, generator=generator)
     chosen = candidates & (drawn < share)
     if not chosen.any():

@@ -7,8 +7,6 @@ where nothing helps, the judge stays as it was. What the annotations are worth i
 by an outer cross-validation, whose parts hold whole contexts or dialogues.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,7 +152,7 @@ class AnnotatedTable:
     groups: Sequence[str]
     trivial: Mapping[str, np.ndarray]
 
-    def part(self, places: np.ndarray) -> AnnotatedTable:
+    def part(self, places: np.ndarray) -> 'AnnotatedTable':
         """
         Return some of the rows, to fit or to score.
         """
@@ -339,8 +337,7 @@ def fit_report(table: AnnotatedTable) -> FitReport:
     for train, test in grouped_folds(table.groups, 0):
         known = table.part(train)
         # the mean of the others' labels is lower where those of the test are higher
-        scores = fit(known, 1).scores(table.part(test))
-        fitted[test] = scores - known.labels.mean()
+        fitted[test] = fit(known, 1).scores(table.part(test)) - known.labels.mean()
     columns = {'before': table.before, 'fitted': fitted, **table.trivial}
     weights = np.concatenate(
         [

@@ -18,13 +18,11 @@ order of words, and the context at all.
 Each response is a candidate in its own dialogue: PairEval compares conversations.
 """
 
-import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from parlai_ext.core import UserError, frozen, grouped, option
+from parlai_ext.core import UserError, frozen, grouped, option, require_known
 from parlai_ext.core.records import user_record
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files import json_lines
@@ -128,8 +126,7 @@ def planned_pairs(
     """
     kinds = options.kinds or ('random', *(('adversarial',) if annotated else ()))
     for kind in kinds:
-        if kind not in KINDS:
-            raise UserError(f'--kinds: {kind!r} is none of {", ".join(KINDS)}')
+        require_known(kind, KINDS, f'--kinds: {kind!r}')
     if 'adversarial' in kinds and not any(one.adversarial for one in annotated):
         raise UserError(
             '--kinds: adversarial pairs need --adversarial FILE of DailyDialog++ '
@@ -288,16 +285,9 @@ class PairMaker:
 # --- files of pairs -------------------------------------------------------------------
 
 
-def pair_line(pair: ResponsePair) -> str:
-    """
-    Return a pair as a line of JSON.
-    """
-    return json.dumps(asdict(pair), ensure_ascii=False) + '\n'
-
-
 def read_response_pairs(path: str | Path) -> list[ResponsePair]:
     """
-    Return the pairs of a file that `pair_line` wrote.
+    Return the pairs of a file that `parlai build_pairs` wrote.
 
     :raises UserError: names the file, line and key that is wrong.
     """
@@ -346,8 +336,7 @@ def pair_accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
     if known:
         accuracy = sum(known) / len(known)
         low, high = wilson_interval(sum(known), len(known))
-    unscored = len(wins) - len(known)
-    return PairAccuracy(kind, len(known), accuracy, low, high, unscored)
+    return PairAccuracy(kind, len(known), accuracy, low, high, len(wins) - len(known))
 
 
 def pair_accuracies(

@@ -16,6 +16,7 @@ from parlai_ext.view.text import (
     WIDTH,
     number,
     one_line,
+    p_value,
     pad_cell,
     spreadsheet_csv,
     terminal_width,
@@ -244,6 +245,14 @@ def number_column(
     Return a column of numbers.
     """
     return Column(name, heading, of, is_number=True, **more)
+
+
+def p_column(name: str, heading: str | None, **more: Any) -> Column:
+    """
+    Return a column of p-values.
+    """
+    p_of = attrgetter(name)
+    return number_column(name, heading, show=lambda row: p_value(p_of(row)), **more)
 
 
 def plain_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:

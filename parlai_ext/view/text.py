@@ -154,6 +154,17 @@ def signed(value: float | None, digits: int = 2) -> str:
     return f'+{text}' if value is not None and value > 0 else text
 
 
+def p_value(p: float | None) -> str:
+    """
+    Return a p-value with four decimals; one nearer to 0 or 1 as a bound.
+
+    >>> p_value(0.312), p_value(1e-9), p_value(1)
+    ('0.3120', '< 0.0001', '> 0.9999')
+    """
+    text = number(p, 4)
+    return {'0.0000': '< 0.0001', '1.0000': '> 0.9999'}.get(text, text)
+
+
 def interval(low: float | None, high: float | None, digits: int = 2) -> str:
     """
     Return ``low to high``, or a dash when there is none.

@@ -43,8 +43,7 @@ class DefaultTeacher(DeclaresOptions, OpenersTeacher):
         self.id = 'empathetic_openers'
         if shared is None:
             split = opt.get('openers_split') or opt['datatype'].split(':')[0]
-            given = opt.get('openers_file')
-            opt['datafile'] = given or build(opt['datapath'], split)
+            opt['datafile'] = opt.get('openers_file') or build(opt['datapath'], split)
         super().__init__(opt, shared)
 
 

@@ -11,7 +11,7 @@ from parlai.core.teachers import Teacher
 
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import make_plan, requested_protocol
-from parlai_ext.core import DeclaresOptions, Flags, UserError
+from parlai_ext.core import DeclaresOptions, Flags, UserError, options_from_opt
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import note_trust
@@ -62,7 +62,7 @@ def load_player(opt: Opt) -> BlockPlayer:
         known = ', '.join(f'ext:pairs:{name}' for name in PLAYED)
         raise UserError(f'--config is needed for {opt["task"]}, or one of: {known}')
     options['config'] = options['config'] or f'{scheme}_2022'
-    machine = Machine.from_options(options)
+    machine = options_from_opt(Machine, options)
     note_trust(machine.trust_model_code)
     plan = make_plan(requested_protocol(PlanOptions.from_options(options)), machine)
     there = len(plan.pairings) * len(plan.openers)

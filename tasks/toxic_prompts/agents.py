@@ -138,8 +138,7 @@ class DefaultTeacher(ItemsTeacher):
         """
         word = str(opt['datatype']).split(':')[0]
         fold = self.fold or (word if word in FOLDS else FOLDS[0])
-        data = with_public_sets(options_from_opt(ToxicData, opt))
-        chosen = choose_pairs(data, fold)
+        chosen = choose_pairs(with_public_sets(options_from_opt(ToxicData, opt)), fold)
         for reason, n in chosen.left_out.items():
             logging.info(f'ext:toxic_prompts, {fold}: {n} pairs left out: {reason}')
         by_prompt = grouped(
@@ -153,7 +152,7 @@ class DefaultTeacher(ItemsTeacher):
         one = 'validation_metric' in opt  # an option of train_model
         self.measures = load_measures(
             options_from_opt(MeasureOptions, opt),
-            ModelHandle(Machine.from_options(opt)),
+            ModelHandle(options_from_opt(Machine, opt)),
             default_metrics=REFERENCE_METRICS[:1] if one else REFERENCE_METRICS,
             # a model's own options may name detectors, too
             named_by_user='detectors' in (opt.get('override') or {}),

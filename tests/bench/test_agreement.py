@@ -182,7 +182,7 @@ def test_judgements_that_fit_nothing_are_one_line(human, problem):
 def test_some_judgements_that_fit_nothing_are_counted():
     human = said({'1': 1, '2': 2, '3': 3, '9': 3, '8': 3})
     result = agreed(human)
-    assert 'of no scored dialogue or system: 2 judgements' in result.notes
+    assert 'of no scored dialogue or system: 2 judgements, first bot 9' in result.notes
     assert 'nobody judged: Sense' in result.notes
 
 

@@ -168,7 +168,7 @@ def test_the_bench_ends_with_the_scorer_for_these_data(judged, capsys):
     assert 'over 24 items of mine' in last
     # length has rho 0; all words are different and nothing is repeated
     assert 'It beats length and overlap.' in last
-    assert 'No correlation to beat: distinct and repetition' in last
+    assert 'No correlation with people is known of distinct and repetition' in last
     assert last in on_one_line((out / 'bench.html').read_text())
     assert (out / 'agreement.csv').exists()
     CompareMetrics.main(str(out))
@@ -181,7 +181,7 @@ def test_the_bench_ends_with_the_scorer_for_these_data(judged, capsys):
     'lengths, rho, words',
     [
         # each response is as long as people like it, or as they do not
-        ([k + 1 for k in HUMAN], 1, r'does not beat length \(1.00'),
+        ([k + 1 for k in HUMAN], 1, r'does not beat length \(1.00, p > 0.9999\)'),
         (
             [N + 2 - k for k in HUMAN],
             -1,

@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.collect.collect import BlockWorker, CollectReport, collect
 from parlai_ext.collect.not_run import missing_by_pair, played_signature
-from parlai_ext.core import Roster, System
+from parlai_ext.core import Roster, System, options_from_opt
 from parlai_ext.engines import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
@@ -52,7 +52,7 @@ def folder_of(root, roster, batchsize=SHARD, seed=1):
 
 def collected(root, roster, opt=OPT):
     run = folder_of(root, roster, opt['batchsize'])
-    return collected_run(run, Machine.from_options(opt))
+    return collected_run(run, options_from_opt(Machine, opt))
 
 
 def test_cut_replies_are_told_once(tmp_path, roster, monkeypatch, capsys):
@@ -103,7 +103,7 @@ def test_random_replies_depend_on_the_seed(tmp_path, draws):
     for seed in (1, 2):
         root, roster = tmp_path / str(seed), Roster((draws,), (says('no'),))
         run = folder_of(root, roster, seed=seed)
-        collect(run, Machine.from_options(OPT))
+        collect(run, options_from_opt(Machine, OPT))
         said.add(tuple(d.utterances for d in run.iter_dialogues()))
     assert len(said) == 2
 
@@ -151,6 +151,6 @@ def test_with_room_for_two_only_the_changing_one_is_loaded(
     for kind in (model_cache.Player, DistantPlayer):
         monkeypatch.setattr(kind, 'n_bytes', 5)
     monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
-    collect(run, Machine.from_options(OPT))
+    collect(run, options_from_opt(Machine, OPT))
     # echo-yes, echo-no, draws-no, draws-yes, one-yes, one-no: the last partner stays
     assert loads == {'echo': 1, 'draws': 1, 'one': 1, 'yes': 2, 'no': 2}

@@ -19,9 +19,10 @@ from parlai_ext.collect.forecast import (
 from parlai_ext.collect.preflight import covering_blocks, pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core import Opener, Roster, System
+from parlai_ext.core import Opener, Roster, System, options_from_opt
 from parlai_ext.engines import Machine
 from parlai_ext.store import RunFolder
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds import block_player
 from parlai_ext.worlds.block_player import BlockPlayer
 from tests.collect.test_preflight import protocol, stub
@@ -33,17 +34,27 @@ from tests.support.user_error import user_error
 from tests.support.written import json_in, written
 
 
+@pytest.fixture(autouse=True)
+def slow_talkers_clock(monkeypatch):
+    for module in ('forecast', 'preflight'):
+        monkeypatch.setattr(f'parlai_ext.collect.{module}.perf_counter', CLOCK)
+
+
 def forecast_of(opt):
-    run, machine = RunFolder.existing_or_none(opt['run_dir']), Machine.from_options(opt)
-    forecast = pilot(plan_to_try(opt), machine, run, clock=CLOCK)
+    run = RunFolder.existing_or_none(opt['run_dir'])
+    forecast = pilot(plan_to_try(opt), options_from_opt(Machine, opt), run)
     save_forecast(opt['run_dir'], forecast)
     return forecast
 
 
+def lines_of(forecast):
+    return terminal_lines('forecast', forecast=forecast)
+
+
 def play(opt):
     run, _ = prepare(opt)
-    with run.lock(), timed(run, 'collect', clock=CLOCK):
-        collect(run, Machine.from_options(opt))
+    with run.lock(), timed(run, 'collect'):
+        collect(run, options_from_opt(Machine, opt))
     return run
 
 
@@ -109,7 +120,7 @@ def test_only_paid_replies_say_what_a_reply_costs(tmp_path):
     one = found.systems['one']
     # 20 of 40 replies were paid with a cent each, so 40 cost 40 cents
     assert one.spent['cost'] == pytest.approx(8 * 5 * 0.01)
-    assert '$0.40               20' in found.lines()[2]
+    assert '$0.40               20' in lines_of(found)[2]
 
 
 def test_a_pilot_leaves_its_forecast_and_the_run_may_still_be_another_one(
@@ -136,7 +147,7 @@ def test_what_cannot_be_measured_is_named(tmp_path):
     targets = [*TALKERS[0], stub('Unbuildable', 'bad')]
     forecast = forecast_of(protocol(tmp_path, targets))
     assert 'bad' not in forecast.systems
-    assert "not measured: system 'bad': it cannot" in forecast.lines()[-1]
+    assert "not measured: system 'bad': it cannot" in lines_of(forecast)[-1]
 
 
 def test_a_pilot_of_a_finished_run_is_refused(tmp_path):
@@ -158,7 +169,7 @@ def test_systems_that_do_not_fit_together_are_a_caution(tmp_path, monkeypatch):
     monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 1)
     step = {'name': 'step', 'opt': {'model_file': 'zoo:mini/step-50/model'}}
     forecast = forecast_of(protocol(tmp_path, [step], num_dialogues=1))
-    assert 'not counted: the systems do not fit' in forecast.lines()[-1]
+    assert 'not counted: the systems do not fit' in lines_of(forecast)[-1]
 
 
 def test_a_run_without_a_pilot_has_no_times(tmp_path):
@@ -166,7 +177,8 @@ def test_a_run_without_a_pilot_has_no_times(tmp_path):
     assert not (tmp_path / 'run' / 'timing').exists()
 
 
-def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
+def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys, monkeypatch):
+    monkeypatch.undo()  # a real clock
     opt = {**protocol(tmp_path, *TALKERS), 'check_sample': 4}
     forecast = EvaluateSystems.main(**opt, pilot=True)
     assert forecast.score_seconds > 0 and forecast.judged == 6 * 5
@@ -210,7 +222,7 @@ def forecast(**changes):
 
 
 def test_a_forecast_prints_time_memory_and_money():
-    lines = forecast().lines()
+    lines = lines_of(forecast())
     assert '4 dialogues in 30 s and $0.40' in lines[0]
     # 500 replies in 20 s
     for part in ('500  0.04 s', '15,000 + 2,500', '$10.00'):
@@ -222,8 +234,8 @@ def test_a_forecast_prints_time_memory_and_money():
     # 200 bytes an utterance and 700 more if it is judged
     assert lines[8:] == ['money      $10.00', 'disk       about 0.6 MB']
     systems = {**forecast().systems, 'q': SystemForecast(1, 1.0, 1.0, 1, spent(None))}
-    assert (
-        'money      $10.00, and what has no price' in forecast(systems=systems).lines()
+    assert 'money      $10.00, and what has no price' in lines_of(
+        forecast(systems=systems)
     )
 
 
@@ -231,7 +243,7 @@ def test_a_forecast_without_a_judge_is_read_as_it_was_saved(tmp_path):
     made = forecast(score_seconds=None, cautions=('a caution',))
     save_forecast(tmp_path, made)
     assert read_forecast(tmp_path) == made
-    assert not any('score' in line for line in made.lines())
+    assert not any('score' in line for line in lines_of(made))
 
 
 def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):

@@ -5,6 +5,7 @@ Openers from a file that a protocol names: what the plan has of it.
 """
 
 import json
+import shutil
 
 import pytest
 
@@ -169,15 +170,27 @@ def test_a_target_whose_replies_are_gone_does_not_stop_its_run(config, replies):
 
 
 def test_a_target_that_changed_is_not_played_on_under_its_name(config, replies):
-    opt = config([retriever('t', str(replies))], [says('p')])
+    opt = config([retriever('t', str(replies))], [says('p'), says('q')])
     run, _ = prepare(opt)
-    replies.write_text('maybe\n')
-    with user_error(r'targets\.t\.identity'):
-        prepare(alone(opt))
-    replies.write_text('yes\nno\n')
     collected(run)
     replies.write_text('maybe\n')
     prepare(alone(opt))  # nothing of it is left to play
+    shutil.rmtree(run.root / 'dialogues' / run.pairings[0].id)
+    with user_error(r'targets\.t\.identity'):
+        prepare(alone(opt))
+
+
+def test_a_target_that_could_not_be_played_is_corrected_under_its_name(config):
+    opt = config([says('t')], [says('p')])
+    prepare(opt)
+    for reply in ('tpyo', 'typo'):
+        more = {
+            **opt,
+            'add_target': [f'u=agent:fixed_response,fixed_response={reply}'],
+        }
+        run, _ = prepare(more)
+    assert run.manifest.asked['add_target'] == more['add_target']
+    assert [pair.first for pair in run.pairings] == ['t', 'u']
 
 
 PROTOCOL = """\

@@ -109,7 +109,7 @@ def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):
         ('A=agent:transformer/generatr', "did you mean 'transformer/generator'?"),
         ('A=agent:no_package.bots:Bot', "No module named 'no_package'"),
         ('A=agent:parlai.agents.repeat_query.repeat_query:Bot', "no attribute 'Bot'"),
-        ('A=agent:hugging_face/dialogpt,gpt2_size=huge', 'small, medium, large'),
+        ('A=agent:hugging_face/dialogpt,gpt2_size=huge', 'known: large, medium'),
         (
             'A=zoo:blender/blender_9M/model',
             "did you mean 'zoo:blender/blender_90M/model'",

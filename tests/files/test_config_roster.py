@@ -129,7 +129,10 @@ def test_a_folder_with_a_config_is_a_hugging_face_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'spec', ['', '=m', 'A=', 'A=agent:', 'A=m,beam_size', 'A=m,=3', 'none.yaml', ' =m']
+    'spec',
+    # the last two are agents without their prefix
+    ['', '=m', 'A=', 'A=agent:', 'A=m,beam_size', 'A=m,=3', 'none.yaml', ' =m']
+    + ['A=my_agent:Mine', 'my_agent.py'],
 )
 def test_a_target_that_cannot_be_meant_is_one_line(spec):
     with user_error():

@@ -149,7 +149,7 @@ def test_the_signature_is_of_weights_and_options_and_not_of_the_folder(
         ('hf_quantisation=3bit', "hf_quantisation: '3bit'"),
         ('hf_quantisation=4bit', 'hf_quantisation: 4bit needs a GPU'),
         ('hf_format=chat', 'hf_format: chat: a judge reads turns'),
-        ('hf_format=x', "hf_format: 'x' is none of auto, plain"),
+        ('hf_format=x', "hf_format: 'x'; known: auto, plain"),
         ('hf_dtyp=float32', 'hf_dtyp: there is no such option; .*hf_dtype'),
         ('hf_trust_code=true', 'hf_trust_code: a judge that brings code'),
     ],

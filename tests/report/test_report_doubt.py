@@ -127,7 +127,7 @@ def test_a_canary_above_a_real_system_decides_the_headline(run, capsys):
     assert answers['Believe it?'][0] == 'bad'
     assert f'No: {words}' in answers['Believe it?'][1]
     assert 'good' not in [kind for kind, _ in answers.values()]
-    assert '<h2>The judge <span class="tag warn">fooled by canaries</span>' in page
+    assert f'<h2>The judge <span class="tag warn">{words}</span>' in page
 
 
 def test_a_run_that_its_audit_does_not_refute_is_as_before(run, capsys):
@@ -139,6 +139,7 @@ def test_a_run_that_its_audit_does_not_refute_is_as_before(run, capsys):
         assert answers[question][0] == 'good'
     # the floor scores above a system, which is a caution further down
     news, text = answers['Believe it?']
+    assert 'audit: holds 1, not shown 1' in text
     assert 'The judge passed its check, but read the 1 caution below' in text
     assert news == 'open'
 

@@ -19,15 +19,17 @@ from tests.support.report_example import agreement, example_ranking
 from tests.support.store_samples import sample_manifest
 from tests.support.written import on_one_line, rows_of_csv
 
+NOTE = 'a generator stands for people'
+
 
 def ranking_with(overall, fluency=PASSES, **changed):
-    check = example_check({'Fluency': fluency, 'Overall': overall})
+    check = example_check({'Fluency': fluency, 'Overall': overall}, notes=(NOTE,))
     return example_ranking(judge_check=check, **{'judge': example_card(), **changed})
 
 
 def page_of(ranking, **options):
     views = [RankingView(ranking, sample_manifest(), **options)]
-    return render_rankings(views, PageDialogues((), 0))
+    return render_rankings(views, PageDialogues((), 0, ((),)))
 
 
 def shown(ranking):
@@ -87,6 +89,14 @@ def test_a_parrot_that_does_not_count_is_marked_so(higher, said):
     assert ('counts at 0.50 or less' in shown(ranking)[1]) is said
 
 
+def test_the_parrot_that_the_judge_likes_best_is_named_with_all_of_them():
+    ranking = ranking_with({**PASSES, 'flatterer': 180, 'mirror': 60})
+    terminal, page = map(on_one_line, shown(ranking))
+    # (180 + 60) of 400, and 60 of 200
+    assert 'parrots 0.60, of these least: mirror 0.30' in terminal
+    assert 'of these least: the last turn with its pronouns swapped' in page
+
+
 def test_files_carry_the_outcome():
     ranking = ranking_with(FAILS, fluency=WEAK)
     rows = rows_of_csv(leaderboard_csv(ranking))
@@ -95,9 +105,15 @@ def test_files_carry_the_outcome():
     assert set(file_table(example_ranking()).frame().judge_check) == {'unchecked'}
 
 
-def test_the_card_says_what_the_judge_is_and_reads():
+def test_the_card_says_what_the_judge_is_and_reads_and_who_stands_for_people():
     for text in shown(ranking_with(PASSES)):
-        for part in ('zoo:tiny/model', '135 million parameters', '96 tokens', 'left'):
+        for part in (
+            'zoo:tiny/model',
+            '135 million parameters',
+            '96 tokens',
+            'left',
+            NOTE,
+        ):
             assert part in text
 
 

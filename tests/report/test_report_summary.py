@@ -228,12 +228,12 @@ def ranked(tmp_path_factory):
     return ranking, dimension_details(run, ranking, read_tables(run, SCORER))
 
 
-def by_question(ranking, *details, dimension='Overall', remarks=()):
+def by_question(ranking, *details, dimension='Overall'):
     view = RankingView(ranking, {}, *details)
     found = re.findall(
         r'<div(?: class="(.*)")?><dt>([^<]*?)(?: <i>.*</i>)?</dt>'
         '<dd><(?:b|em)>(.*)</(?:b|em)>(?:<span>(.*)</span>)?</dd></div>',
-        answers(view, dimension, remarks),
+        answers(view, dimension),
     )
     return {
         question: SimpleNamespace(news=news, text=text, more=more)
@@ -282,11 +282,6 @@ def test_each_dimension_has_answers_of_its_own():
 def test_the_only_ranked_system_leads_nobody():
     leader = by_question(example_ranking(unranked=('alpha',)))['Who leads']
     assert (leader.text, leader.news) == ('beta', '') and 'alone' in leader.more
-
-
-def test_remarks_are_among_the_reasons_to_believe():
-    found = by_question(example_ranking(), remarks=['its audit fails'])
-    assert 'its audit fails' in found['Believe it?'].more
 
 
 def test_tables_that_would_say_nothing_are_left_out():

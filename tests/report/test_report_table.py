@@ -68,7 +68,10 @@ def test_no_cell_of_text_is_a_formula(name):
 def test_system_without_rank_is_below_the_others_with_the_reason():
     text = terminal_table(example_ranking(('mary', 'tom'), unranked=('tom',)))
     lines = [line for line in text.split('\n') if 'tom' in line]
-    assert lines[0] == '  not ranked: tom (1 of its 4 dialogues failed)'
+    assert (
+        lines[0]
+        == '  not ranked: tom (1 of its 4 dialogues failed: the reply was empty)'
+    )
     assert text.index('mary') < text.index('tom')
 
 

@@ -3,7 +3,6 @@ PairEval and DirectEval: what is asked, in both orders, the mean over comparison
 runs, and the probability of "Yes" among "Yes" and "No".
 """
 
-import json
 import re
 
 import pytest
@@ -24,6 +23,7 @@ from tests.support.family_hf import make_model
 from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import PlantedLabels
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 PROMPT = """Which response fits its dialogue better?
 
@@ -44,10 +44,8 @@ def comparisons(tmp_path):
     """
     Return a file of three dialogues whose last turns are 1, 2 and 4.
     """
-    path = tmp_path / 'people.jsonl'
     rows = [{'dialogue': ['hi', number]} for number in '124']
-    path.write_text('\n'.join(map(json.dumps, rows)))
-    return str(path)
+    return str(written(tmp_path, 'people.jsonl', rows))
 
 
 def scorer_of(judge, comparisons, **options):
@@ -227,7 +225,7 @@ def test_a_judge_trained_for_something_else_is_refused(
     tmp_path, comparisons, card, key
 ):
     folder = make_model(tmp_path, 'llama')
-    (tmp_path / 'llama' / CARD).write_text(json.dumps(card))
+    written(tmp_path / 'llama', CARD, card)
     models = models_on_cpu()
     scorer = scorer_of(models, comparisons, judge_model_file=folder)
     with user_error(key):

@@ -7,7 +7,7 @@ from parlai_ext.collect import plan
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import build_manifest
 from parlai_ext.collect.resolved import ResolvedProtocol
-from parlai_ext.core import Opener, System, content_id
+from parlai_ext.core import Opener, System, content_id, options_from_opt
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import note_parts
@@ -18,7 +18,7 @@ from tests.support.on_cpu import CPU
 
 def asked(opt):
     requested = plan.requested_protocol(PlanOptions.from_options(opt))
-    return requested, Machine.from_options(opt)
+    return requested, options_from_opt(Machine, opt)
 
 
 def make_plan(opt):

@@ -5,7 +5,6 @@ Time passes where `CLOCK` says; only `SlowTalker` takes any.
 """
 
 import time
-from dataclasses import dataclass
 from hashlib import sha256
 
 from parlai.core.agents import Agent
@@ -18,13 +17,12 @@ WORDS = (
 )
 
 
-@dataclass
 class Clock:
     """
     A clock that only agents move.
     """
 
-    now: float = 0.0
+    now = 0.0
 
     def __call__(self):
         return self.now

@@ -4,7 +4,6 @@ it at once, or one is killed; ParlAI's functions are replaced only meanwhile.
 """
 
 import gzip
-import json
 import random
 import shutil
 import signal
@@ -20,6 +19,7 @@ from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from tests.support.download_server import add_model, forget, seen, sha256, tar_of
 from tests.support.user_error import error_line, user_error
 from tests.support.waiting import comes_true
+from tests.support.written import json_in
 
 pytestmark = pytest.mark.usefixtures('data')
 
@@ -54,9 +54,7 @@ def test_a_file_that_a_downloaded_folder_lacks_is_told_at_once(model, fetch_mode
 def test_its_hash_is_recorded(model, fetch_model, data, server):
     assert fetch_model('m').read_bytes() == MODEL
     entry = {'sha256': sha256(model), 'size': len(model)}
-    assert json.loads((data / LOCK).read_text())['files'] == {
-        f'{server.url}/a/m.tgz': entry
-    }
+    assert json_in(data / LOCK)['files'] == {f'{server.url}/a/m.tgz': entry}
     assert seen(data) == (BUILT, [])
 
 

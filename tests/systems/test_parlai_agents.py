@@ -94,11 +94,11 @@ def test_one_line_names_system_and_option(generator, opt, line):
         loaded('mine', **opt)
 
 
-@pytest.mark.parametrize('model', ['own_file:Mine', 'own_file.py:Mine'])
+@pytest.mark.parametrize('model', ['own_file:Mine', 'own_file.py:Mine', 'own_file'])
 def test_an_agent_in_a_file_here_is_told_how_to_be_named(tmp_path, monkeypatch, model):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'own_file.py').write_text('')
-    with user_error('PYTHONPATH=. and write own_file:Mine$'):
+    with user_error('PYTHONPATH=. and write own_file:(Mine|CLASS)$'):
         loaded('mine', model=model)
 
 

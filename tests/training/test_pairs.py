@@ -2,9 +2,9 @@
 Pairs of good and bad responses: where each response comes from.
 """
 
-import json
 import re
 from collections import Counter
+from dataclasses import asdict
 
 import pytest
 
@@ -19,7 +19,6 @@ from parlai_ext.training.pairs import (
     ResponsePair,
     build_pairs,
     pair_accuracies,
-    pair_line,
     read_response_pairs,
 )
 from tests.support.user_error import user_error
@@ -108,7 +107,7 @@ def test_who_does_not_read_contexts_is_at_chance_on_swapped_responses():
 def test_a_kind_that_the_scorer_cannot_score_has_no_accuracy(tmp_path, capsys):
     short = of_kind('random')  # one word has no 2-gram
     long = ResponsePair(*(JudgedResponse(('a',), text) for text in ('b c', 'd d')), 'x')
-    file = written(tmp_path, 'pairs.jsonl', ''.join(map(pair_line, [*short, long])))
+    file = written(tmp_path, 'pairs.jsonl', [*map(asdict, [*short, long])])
     row, *_ = JudgePairs.main(pairs=str(file), scorer='distinct')
     assert (row.kind, row.accuracy, row.num_unscored) == ('random', None, 12)
     assert re.search('random +0 +– +– +12', capsys.readouterr().out)
@@ -161,14 +160,14 @@ def test_what_cannot_be_made_is_refused(options, key):
 
 def test_a_file_of_pairs_is_read_as_it_was_written(tmp_path):
     pairs = pairs_of(num_pairs=6)
-    path = written(tmp_path, 'pairs.jsonl', ''.join(map(pair_line, pairs)))
+    path = written(tmp_path, 'pairs.jsonl', [*map(asdict, pairs)])
     assert read_response_pairs(path) == pairs
 
 
 @pytest.mark.parametrize('key', ['kind', 'good', 'bad'])
 def test_a_wrong_line_is_named(tmp_path, key):
     [pair] = pairs_of(num_pairs=1)
-    row = json.loads(pair_line(pair))
+    row = asdict(pair)
     path = written(tmp_path, 'pairs.jsonl', [row, {**row, key: 7}])
     with user_error(f'pairs.jsonl:2: {key}'):
         read_response_pairs(path)

@@ -5,6 +5,7 @@ was interrupted ends as one that was not.
 
 import math
 import random
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from parlai_ext.training import judge
 from parlai_ext.training.judge import train_judge
 from parlai_ext.training.loop import STATE
 from parlai_ext.training.options import JudgeTrainingOptions
-from parlai_ext.training.pairs import ResponsePair, pair_accuracies, pair_line
+from parlai_ext.training.pairs import ResponsePair, pair_accuracies
 from tests.support.causal_models import SIZES
 from tests.support.family_hf import make_tokenizer
 from tests.support.interrupted import interrupted
@@ -224,8 +225,8 @@ def test_a_finished_judge_is_not_overwritten(base, tmp_path):
 
 @pytest.mark.slow
 def test_a_judge_learns_to_tell_held_out_pairs_apart(base, tmp_path):
-    lines = ''.join(map(pair_line, make_easy_pairs(3200)))
-    pairs, out = written(tmp_path, 'pairs.jsonl', lines), tmp_path / 'out'
+    rows = [*map(asdict, make_easy_pairs(3200))]
+    pairs, out = written(tmp_path, 'pairs.jsonl', rows), tmp_path / 'out'
     where = {'base': base, 'pairs': str(pairs), 'out': str(out), 'no_cuda': True}
     TrainJudge.main(**where, **FAST)
     card = json_in(out / CARD)

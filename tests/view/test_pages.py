@@ -27,16 +27,33 @@ def test_the_page_begins_with_what_was_measured_on_what_and_with_what(pages, kin
     assert len(re.findall(fact, pages[kind].read_text())) == 3
 
 
+@pytest.mark.parametrize('kind', READ)
+def test_every_table_has_a_name_for_those_who_hear_the_page(pages, kind):
+    page = pages[kind].read_text()
+    named = re.findall(r'class="scroll" tabindex="0" role="group" aria-label="\S', page)
+    assert len(named) == page.count('class="scroll"') > 0
+
+
 def test_a_name_adds_no_line_to_a_report_for_the_terminal():
     dry = DryRun('mine\nproven  all of it\x1b[2J', 1, 1, 1, 1, 1, 1, 1, 0, (), {}, {})
     lines = terminal_lines('dry_run', dry=dry)
     assert lines[0] == r'protocol   mine proven  all of it\x1b[2J'
 
 
-def test_two_runs_of_one_name_are_told_apart(pages):
+def test_two_runs_of_one_name_are_told_apart_and_compared(pages):
     page = pages['side_by_side'].read_text()
     assert 'run (1)' in page
     assert 'run (2)' in page
+    # of three targets, two are ranked in both: they alone may have moved
+    assert '<b>0 of 2</b>' in page
+
+
+def test_two_dialogues_fit_side_by_side_on_a_telephone(browser, pages):
+    browser.show(width=400)
+    browser.open(pages['side_by_side'])
+    tables = '[...document.querySelectorAll(".scroll:has(.side)")]'
+    hidden = f'Math.max(...{tables}.map((e) => e.scrollWidth - e.clientWidth))'
+    assert browser.evaluate(hidden) == 0
 
 
 def test_tables_and_frames_are_written_in_one_template_each():

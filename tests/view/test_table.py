@@ -6,7 +6,6 @@ from parlai_ext.view import (
     IntervalColumn,
     Table,
     number_column,
-    plain_table,
 )
 
 
@@ -78,7 +77,3 @@ def test_columns_without_room_stand_below_with_the_first_column_again():
 def test_marks_are_for_the_terminal_and_tags_for_the_page():
     cell = Cell('0.5', ('[0, 1]',), (('fitted', True),), '†', 'a note')
     assert cell.in_terminal() == '0.5 [0, 1] †'
-
-
-def test_a_plain_table_names_the_values_in_order():
-    assert plain_table(('a', 'b'), [(1, None), (0.5, 'x')]).csv() == 'a,b\n1,\n0.5,x\n'

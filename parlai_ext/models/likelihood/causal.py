@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from parlai_ext.core import Answer, Question, UserError, content_id, frozen
+from parlai_ext.core import Answer, Question, UserError, content_id, frozen, shortened
 from parlai_ext.models.likelihood.engine import (
     LikelihoodEngine,
     Rows,
@@ -325,8 +325,7 @@ class LayerStates:
             for (question, place), own in rows.items():
                 if place == 0:
                     # at each token the next one is predicted
-                    mean = torch.stack(own[1:] or own).mean(0)
-                    self.means[question] = mean.numpy()
+                    self.means[question] = torch.stack(own[1:] or own).mean(0).numpy()
         self._rows.clear()
 
 
@@ -497,10 +496,9 @@ def check_causal(judge: Causal) -> Causal:
     except Exception as e:
         if isinstance(e, UserError) or is_out_of_memory(e):
             raise
-        problem = ' '.join(str(e).split())[:120]
         raise UserError(
             f'{name} cannot read a tree of continuations ({type(e).__name__}: '
-            f'{problem}); use a model that takes position ids and a mask'
+            f'{shortened(str(e), 120)}); use a model that takes position ids and a mask'
         ) from e
     if not difference <= tolerance:
         raise UserError(

@@ -502,7 +502,7 @@ class Budget:
     is given back to the system after every `tokens` tokens.
     """
 
-    def __init__(self, tokens: int = TOKENS):
+    def __init__(self, tokens: int):
         self.tokens = tokens
         self._since_release = 0  # tokens done since memory was given back
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from parlai_ext.core import UserError, frozen, nearest
+from parlai_ext.core import UserError, frozen, require_known
 from parlai_ext.scoring.chatmatch.concepts import Finder, words
 
 # a paragraph each: countries, regions, cities, peoples and faiths, brands and bodies,
@@ -196,8 +196,8 @@ def load_recogniser(name: str) -> Finder | None:
     :raises UserError: when it is unknown, or what it needs is not installed.
     """
     kind, _, model = str(name).partition(':')
-    if kind not in KNOWN or (model and kind not in PIPELINES):
-        raise UserError(f'scorer: entities {name!r}; {nearest(kind, KNOWN)}')
+    known = PIPELINES if model else KNOWN
+    require_known(kind, known, f'scorer: entities {name!r}')
     if kind == 'none':
         return None
     if kind == 'gazetteer':
@@ -229,8 +229,7 @@ def load_pipeline(name: str, where: str, instead: str = '') -> Pipeline:
     :raises UserError: saying how to install it.
     """
     kind, _, model = name.partition(':')
-    if kind not in PIPELINES:
-        raise UserError(f'{where}: {name!r}; {nearest(kind, PIPELINES)}')
+    require_known(kind, PIPELINES, f'{where}: {name!r}')
     load, usual, download = PIPELINES[kind]
     model = model or usual
     download = f'`{download.format(model)}`'

@@ -378,9 +378,9 @@ def knowledge(
     counted: set[str] = set()
     values = []
     for turn_names in names:
-        before = len(counted)
-        counted.update(turn_names)
-        values.append(len(counted) - before)
+        new = set(turn_names) - counted
+        counted |= new
+        values.append(len(new))
     return values
 
 
@@ -454,10 +454,9 @@ def why_no_game(dialogue: Dialogue) -> str | None:
         return f'{len(utterances)} turn(s): a game has at least one exchange of two'
     if len(names) > SIDES:
         return f'{len(names)} speakers ({", ".join(names)}): a game has two'
-    for i in range(1, len(utterances)):
-        if len(names) > 1 and utterances[i].speaker == utterances[i - 1].speaker:
-            name = utterances[i].speaker
-            return f'turn {i}: {name} speaks twice running; sides take turns'
+    for i, (before, now) in enumerate(pairwise(dialogue.speakers), 1):
+        if len(names) > 1 and now == before:
+            return f'turn {i}: {now} speaks twice running; sides take turns'
     return None
 
 

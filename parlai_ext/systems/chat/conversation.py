@@ -18,9 +18,8 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core import frozen, option, options_from_opt
+from parlai_ext.core import JsonObject, frozen, option, options_from_opt
 from parlai_ext.files import EVERYDAY, read_openers_file, sha256
-from parlai_ext.isolation.policy import Options
 from parlai_ext.systems.chat.messages import ChatReply, ChatTurn
 
 DEGRADE = 'degrade'  # of the options' names
@@ -93,7 +92,7 @@ def moved_words(text: str, share: float, rng: random.Random) -> str:
     return ' '.join(words) if len(places) > 1 else text
 
 
-def other_contexts_hash(opt: Options) -> dict[str, str]:
+def other_contexts_hash(opt: JsonObject) -> dict[str, str]:
     """
     Return the hash of the dialogues that a system is shown in place of its own; nothing
     where it is shown its own.

@@ -7,8 +7,6 @@ done then is a choice that changes replies, so it is an option and part of the
 identity of the system.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os
@@ -25,6 +23,7 @@ from parlai_ext.core import (
     option,
     options_from_opt,
     parse_json,
+    shortened,
 )
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
@@ -103,7 +102,7 @@ class ChatStyle:
     )
 
     @classmethod
-    def from_options(cls, opt: JsonObject) -> ChatStyle:
+    def from_options(cls, opt: JsonObject) -> 'ChatStyle':
         """
         Read the style from a system's options.
 
@@ -283,7 +282,7 @@ def _render(request: Mapping[str, Any]) -> tuple[str, str]:
         rendered: Any = render_jinja_template(**request)
         [text], _ = rendered
     except Exception as error:  # a template may raise anything
-        return ' '.join(str(error).split())[:1000], type(error).__name__
+        return shortened(str(error), 1000), type(error).__name__
     if len(text) > LONGEST_TEXT:
         return f'its text has more than {LONGEST_TEXT:,} characters', COSTLY
     return text, ''

@@ -6,8 +6,6 @@ The dictionary's file, `MODEL_FILE.dict`, holds what transformers writes beside 
 as JSON: the name and the text of each file. Nothing in it runs.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

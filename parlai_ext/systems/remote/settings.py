@@ -3,8 +3,6 @@ The options of a remote system, declared once and checked when they are read, an
 reply, whatever its format.
 """
 
-from __future__ import annotations
-
 import functools
 import ipaddress
 import json
@@ -118,7 +116,7 @@ class Settings:
     )
 
     @classmethod
-    def from_options(cls, opt: JsonObject) -> Settings:
+    def from_options(cls, opt: JsonObject) -> 'Settings':
         """
         Read a system's options, whether a parser has seen them or not.
 
