@@ -2,7 +2,7 @@
 The run under audit: its table of scores, its ranked systems, and its order of them.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import compress
@@ -12,7 +12,7 @@ import numpy as np
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import System, UserError, frozen, is_floor, require_known
+from parlai_ext.core import System, UserError, frozen, is_floor
 from parlai_ext.ranking.intervals import (
     Bools,
     Estimate,
@@ -27,7 +27,7 @@ from parlai_ext.ranking.standings import (
     ranks_by_score,
     significantly_better,
 )
-from parlai_ext.results.rank import RunScores, read_run_scores
+from parlai_ext.results.rank import RunScores, chosen_dimension, read_run_scores
 from parlai_ext.results.ranking import NAME, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view import number
@@ -251,21 +251,6 @@ def settling_text(audited: Audited, needed: DialoguesNeeded, played: int) -> str
     return text
 
 
-def chosen_dimension(names: Collection[str], asked: str | None = None) -> str:
-    """
-    Return the dimension that is asked for, in whatever case, else the overall one, else
-    the first.
-
-    :param names: one at least.
-    :raises UserError: when there is none of the name that is asked for.
-    """
-    wanted = (asked or 'overall').casefold()
-    dimension = min(names, key=lambda name: name.casefold() != wanted)
-    if asked and dimension.casefold() != wanted:
-        require_known(asked, names, f'--dimension {asked}: no such scores')
-    return dimension
-
-
 def read_audited(
     run: RunFolder, options: AuditOptions, named: Sequence[System] = ()
 ) -> Audited:
@@ -282,7 +267,7 @@ def read_audited(
         rule = read_ranking(run, folder, options.scores).rule
     scores = read_run_scores(run, signature, rule)
     tables = scores.tables
-    dimension = chosen_dimension(tables.scores, options.dimension)
+    dimension = chosen_dimension(tables.scores, options.dimension, '--dimension')
     values = tables.scores[dimension]
     ranked = scores.ranked & ~np.isnan(system_means(values))
     if ranked.sum() < 2:

@@ -15,7 +15,6 @@ import numpy as np
 
 from parlai_ext.audit.audited import (
     Audited,
-    chosen_dimension,
     dialogues_first,
     middle_of,
     ranks_of,
@@ -24,7 +23,6 @@ from parlai_ext.audit.audited import (
 from parlai_ext.audit.record import LEFT_OUT, LeftOut, PartResult, outcome_of
 from parlai_ext.core import frozen, grouped, scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
-from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     Estimate,
@@ -41,7 +39,7 @@ from parlai_ext.ranking.standings import (
     fold_games,
     significantly_better,
 )
-from parlai_ext.results.rank import read_run_scores
+from parlai_ext.results.rank import chosen_dimension, read_run_scores
 from parlai_ext.view.page import terminal_lines
 
 Pair = tuple[int, int]
@@ -184,9 +182,8 @@ def check_judge_swap(result: PartResult, audited: Audited) -> None:
             LEFT_OUT,
         )
     tables = audited.scores.tables
-    for name, values in tables.baselines.items():
-        sign = 1 if HIGHER_IS_BETTER[name] else -1
-        values = sign * tables.cells(values, audited.systems, audited.opponents)
+    for name, values in tables.signed_baselines.items():
+        values = tables.cells(values, audited.systems, audited.opponents)
         _compare(audited, name.replace('_', ' '), values, result, is_scorer=False)
 
 

@@ -8,11 +8,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Any
 
 from parlai_ext.core import UserError, content_id, frozen
-from parlai_ext.core.records import record_from_json, record_to_json
+from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.view import Column, Table
@@ -190,7 +189,7 @@ def read_audit(run: RunFolder, folder: str = '') -> Audit | None:
     :raises UserError: when it is damaged.
     """
     remedy = f'parlai audit_run {run.as_option} writes it again'
-    return run.read_record(f'{folder}{NAME}', partial(record_from_json, Audit), remedy)
+    return run.read_record(f'{folder}{NAME}', Audit, remedy)
 
 
 def is_current(run: RunFolder, audit: Audit) -> bool:

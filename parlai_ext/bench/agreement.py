@@ -23,6 +23,7 @@ from parlai_ext.core import (
     frozen,
     grouped,
     is_floor,
+    known_values,
     require_known,
 )
 from parlai_ext.ranking.agreement import correlate_items, shared_reason
@@ -214,7 +215,7 @@ def _levels(
     Yield each level with the scores, people's values and how many points were judged. A
     system's means are over the same dialogues on both sides, if dialogues were judged.
     """
-    known = {key: value for key, value in values.items() if value is not None}
+    known = known_values(values)
     n_systems = len({name for name, _ in people})
     if any(dialogue for _, dialogue in people):
         yield 'dialogue', known, people, len(people)

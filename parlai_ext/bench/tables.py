@@ -56,7 +56,7 @@ from parlai_ext.view import (
     shown_table,
     wrap_lines,
 )
-from parlai_ext.view.page import render_page, terminal_lines
+from parlai_ext.view.page import render_page, terminal_lines, terminal_notes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,10 +109,9 @@ def bench_lines(bench: Bench) -> Iterator[str]:
     for scorer, by_set in bench.reasons.items():
         for reasons in by_set.values():
             dropped.update({(scorer, reason): n for reason, n in reasons.items()})
-    lines = terminal_lines(
+    for note in terminal_notes(
         'bench_notes', bench=bench, unscored=unscored, dropped=dropped
-    )
-    for note in filter(None, lines):
+    ):
         yield from wrap_lines(note)
 
 

@@ -14,6 +14,7 @@ from parlai_ext.core import (
     UserError,
     errors_of_system,
     frozen,
+    known_values,
     nearest,
 )
 from parlai_ext.core.protocol import Protocol
@@ -83,7 +84,7 @@ def resolve_protocol(
         protocol,
         identities,
         sampled | {s.name for s in there if samples(s)},
-        {name: digest for name, digest in hashes.items() if digest is not None},
+        known_values(hashes),
         missing,
     )
 

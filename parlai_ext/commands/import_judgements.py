@@ -127,6 +127,11 @@ class ImportJudgements(Command):
         Write the files, print the ranking by people, and return it.
         """
         given = self.options(ImportJudgementsOptions)
+        kind = FORMATS.get(given.format)  # of others than pages
+        if given.questionnaire and not (kind and kind.questionnaire):
+            raise UserError(
+                f'--questionnaire: --format {given.format} asks none; leave it out'
+            )
         if given.format == PAGE or not given.out:
             self.require(run_dir='the folder of the run whose dialogues were judged')
         run = self.existing_run if self.opt['run_dir'] else None

@@ -66,6 +66,7 @@ from parlai_ext.core.nouns import (
     differences,
     grouped,
     is_floor,
+    known_values,
     mean,
     reference_texts,
     scorer_name,

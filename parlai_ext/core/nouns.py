@@ -182,6 +182,15 @@ class Dialogue:
         """
         return tuple(utterance.speaker for utterance in self.utterances)
 
+    def turns_of(self, system: str) -> list[bool]:
+        """
+        Return, for each utterance, whether it is the system's; in self-play, whether it
+        is that of the speaker who began.
+        """
+        names = self.speakers
+        alone = len({*names}) == 1
+        return [n == system and not (alone and i % 2) for i, n in enumerate(names)]
+
 
 @frozen(slots=True)
 class Score:
@@ -366,6 +375,13 @@ def is_floor(system: str) -> bool:
     True if a system's name marks it as a floor.
     """
     return system.startswith(FLOOR_PREFIX)
+
+
+def known_values(values: Mapping[K, V | None]) -> dict[K, V]:
+    """
+    Return a mapping without the keys whose value is `None`.
+    """
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from parlai_ext.core.errors import UserError, nearest, require_known, shortened
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import JsonObject, JsonValue, parse_json
+from parlai_ext.core.nouns import known_values
 
 T = TypeVar('T')
 MISSING = dataclasses.MISSING
@@ -351,7 +352,7 @@ def flag_values(cls: type, opt: JsonObject, prefix: str = '') -> dict[str, JsonV
     values = {
         option.name: opt.get(option.dest(prefix)) for option in options_of(cls).values()
     }
-    return {name: value for name, value in values.items() if value is not None}
+    return known_values(values)
 
 
 def text_option(opt: JsonObject, name: str) -> str | None:

@@ -809,7 +809,8 @@ def _joined(
 def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
     """
     Yield the rows below the header as records without empty cells; an empty text stays.
-    What is wrong with the header is one problem.
+
+    :raises UserError: for a header that no row can be read by.
     """
     delimiter, _ = _csv_header(source)
     rows = split_rows(source.lines, delimiter)
@@ -819,8 +820,8 @@ def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
         places = column_places(header, [*map(source.column, NEEDED)], line=line)
     except CsvProblem as problem:
         hint = '--columns dialogue_id=NAME,… for columns of other names'
-        yield problem.line, '', BadRecord(f'{problem}; {hint}')
-        return
+        place = f'{source.file}:{problem.line}'
+        raise UserError(f'{place}: {problem}; {hint}') from None
     try:
         for line, cells in rows:
             wrong = None if all(map(is_utf8, cells)) else NOT_UTF8

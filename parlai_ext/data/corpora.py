@@ -32,7 +32,7 @@ from parlai_ext.files import (
     read_member,
     text_lines,
 )
-from parlai_ext.view import split_words
+from parlai_ext.view import single_spaced, split_words
 
 Turns = tuple[str, ...]
 SPLITS = ('train', 'validation', 'test')
@@ -241,7 +241,7 @@ def without_token_spaces(text: str) -> str:
     DailyDialog has them, the responses of DailyDialog++ do not: a judge would learn to
     tell the two apart by them.
     """
-    text = ' '.join(text.replace('\u2019', "'").split())
+    text = single_spaced(text.replace('\u2019', "'"))
     text = re.sub(r" ?' ?(?=(?:s|m|t|d|re|ve|ll)\b)", "'", text)
     return re.sub(r' (?=[.,!?;:%)])', '', text)
 

@@ -547,7 +547,7 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
         raise UserError(f'no dialogues to import: {", ".join(lost)}{first}')
     folded: dict[str, str] = {}
     for name in imports.names:
-        other = folded.setdefault(' '.join(name.casefold().split()), name)
+        other = folded.setdefault(single_spaced(name.casefold()), name)
         if other != name:
             raise UserError(
                 f'one bot named twice? {brief(other)} and {brief(name)} differ in case '

@@ -434,7 +434,8 @@ READERS = {
 def prompt_key(text: str) -> str:
     """
     Return what two spellings of a prompt have in common: its letters and digits; one
-    without any is itself.
+    without any is itself. Blanks do not count, since texts lack some: two words are one
+    with the word that they make up.
 
     >>> prompt_key('Oh, no!') == prompt_key('oh no')
     True

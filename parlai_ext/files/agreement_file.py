@@ -10,7 +10,6 @@ from pathlib import Path
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import frozen
-from parlai_ext.core.records import user_record
 from parlai_ext.files.yaml_file import read_file
 
 
@@ -49,23 +48,12 @@ def measured_agreement(signature: str) -> tuple[MeasuredAgreement, ...]:
     )
 
 
-@frozen
-class _ScorerRows:
-    signature: str
-    rows: tuple[MeasuredAgreement, ...] = ()
-
-
-@frozen
-class _AgreementFile:
-    scorers: tuple[_ScorerRows, ...] = ()
-
-
 @cache
 def read_agreement(path: Path) -> dict[str, tuple[MeasuredAgreement, ...]]:
     """
     Return the rows of a file by signature.
-
-    :raises UserError: names file and key of the first mistake.
     """
-    file = user_record(_AgreementFile, read_file(path).data or {}, str(path))
-    return {scorer.signature: scorer.rows for scorer in file.scorers}
+    return {
+        scorer['signature']: tuple(MeasuredAgreement(**row) for row in scorer['rows'])
+        for scorer in read_file(path).data['scorers']
+    }

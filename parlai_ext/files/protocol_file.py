@@ -30,6 +30,7 @@ from parlai_ext.core import (
     UserError,
     frozen,
     given_options,
+    known_values,
     nearest,
     options_of,
 )
@@ -84,7 +85,7 @@ def read_protocol_file(
     :raises UserError: names file, line and key of the first mistake.
     """
     doc = read_shipped('protocols', name_or_path)
-    given = {k: v for k, v in (overrides or {}).items() if v is not None}
+    given: dict[str, JsonValue] = known_values(overrides or {})
     own_roster = given.pop('roster', None)
     data = doc.typed(doc.data or {}, (), dict)
     values: dict[str, Any] = given_options(

@@ -22,6 +22,7 @@ from parlai_ext.core import (
     first_line,
     frozen,
     grouped,
+    known_values,
 )
 from parlai_ext.judge_check.marks import (
     SAME,
@@ -55,7 +56,6 @@ from parlai_ext.judge_check.sample import (
     biases,
     human_anchor,
     judged_parts,
-    known_values,
 )
 from parlai_ext.models.handle import model_system
 from parlai_ext.models.watch import Kept, Watch

@@ -341,12 +341,9 @@ def perturbed_dialogue(
 
 def turns_before(dialogue: Dialogue, place: int) -> tuple[list[str], list[str]]:
     """
-    Return what the speaker of an utterance said before it, and what he heard. In
-    self-play, where both speakers have one name, even and odd places differ.
+    Return what the speaker of an utterance said before it, and what he heard.
     """
-    sides: Sequence[str | int] = dialogue.speakers
-    if len({*sides}) == 1:
-        sides = [i % 2 for i in range(len(sides))]
+    sides = dialogue.turns_of(dialogue.speakers[place])
     own: list[str] = []
     heard: list[str] = []
     for side, text in zip(sides[:place], dialogue.texts, strict=False):

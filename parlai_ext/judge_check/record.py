@@ -7,11 +7,10 @@ needs no model. Nothing in it depends on the clock: cost is counted in scorings.
 
 from collections.abc import Mapping
 from dataclasses import field
-from functools import partial
 from typing import Any
 
 from parlai_ext.core import JsonObject, UserError, frozen, option
-from parlai_ext.core.records import record_from_json, record_to_json
+from parlai_ext.core.records import record_to_json
 from parlai_ext.store import ScoreStore
 
 SCHEMA = 1
@@ -234,8 +233,7 @@ def read_check(store: ScoreStore) -> JudgeCheck | None:
 
     :raises UserError: when the file is damaged.
     """
-    as_check = partial(record_from_json, JudgeCheck)
-    return store.run.read_record(check_path(store), as_check, REMEDY)
+    return store.run.read_record(check_path(store), JudgeCheck, REMEDY)
 
 
 SAMPLE = 200

@@ -23,6 +23,7 @@ from parlai_ext.core import (
     frozen,
     grouped,
     is_floor,
+    known_values,
 )
 from parlai_ext.judge_check.perturbations import turns_before
 from parlai_ext.judge_check.record import SAMPLE, Biases, HumanAnchor
@@ -91,13 +92,6 @@ def judged_parts(dialogue: Dialogue, scored: ScoredDialogue) -> list[JudgedPart]
             if known := known_values(values):
                 parts.append(JudgedPart(dialogue, own, indices, name, known, whole))
     return parts
-
-
-def known_values(values: Mapping[str, float | None]) -> Values:
-    """
-    Return the scores without missing ones.
-    """
-    return {name: value for name, value in values.items() if value is not None}
 
 
 class ScoreRow(NamedTuple):

@@ -16,6 +16,7 @@ from parlai_ext.systems.chat.messages import ChatReply
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.spending import Spending, spending_of
+from parlai_ext.systems.torch_memory import count_weights
 
 Prompts = Sequence[str | Sequence[str]]  # messages, or turns of conversations
 
@@ -41,10 +42,7 @@ class AgentChat:
                 f'chat {system.name}: {type(agent).__name__} is no chat model'
             )
         self.agent = agent
-        network = getattr(agent, 'model', None)
-        self.num_parameters: int | None = None
-        if network is not None and hasattr(network, 'parameters'):
-            self.num_parameters = sum(one.numel() for one in network.parameters())
+        self.num_parameters = count_weights(agent.model)
         self.batchsize = machine.batchsize
         self.watch = NO_WATCH
         self.asks_anew = False  # even what is kept of an endpoint's earlier replies

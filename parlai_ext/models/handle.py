@@ -260,7 +260,7 @@ def load_judge(kind: str, name: str, system: System, machine: Machine) -> Langua
     from parlai_ext.systems.families import HubFamily, family_of
 
     family = family_of(system.opt)
-    if isinstance(family, HubFamily) and not system.opt.get('model_file'):
+    if isinstance(family, HubFamily):
         from parlai_ext.models.hf_likelihood import load_hf_judge
 
         return load_hf_judge(system, family, machine)

@@ -74,6 +74,9 @@ from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
 MOST_DRAWS = 2**31  # seeds to draw from
+# bytes of a pack's files whose records stay in memory, in about twice as many: what is
+# made again is drawn from all shards in random order
+MOST_HELD = 256_000_000
 ENDPOINT = 'ext:remote'  # its answers are not ours to repeat
 MEANS = ('biases', 'human_anchor')  # what a check says besides its counts
 Made = tuple[str, list[str]]  # what was the same again, and what was not
@@ -106,14 +109,14 @@ class Again:
     differ, and how many utterances were scored.
 
     :param n_whole: dialogues that are the same only where their whole batch is played.
-    :param texts: the dialogues that are the same, by their ids.
+    :param texts: the dialogues that are the same, by their places.
     """
 
     played: Counter[str] = field(default_factory=Counter)
     different: Counter[str] = field(default_factory=Counter)
     scored: Counter[str] = field(default_factory=Counter)
     n_whole: int = 0
-    texts: dict[str, Dialogue] = field(default_factory=dict)
+    texts: dict[DialoguePlace, Dialogue] = field(default_factory=dict)
 
     @property
     def n_scored(self) -> int:
@@ -328,13 +331,12 @@ class Regeneration:
         manifest, given_judged = pack.manifest, signature != scorer.signature
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
-            places = [p for p in places if p.dialogue(pack).id in again.texts]
+            places = [place for place in places if place in again.texts]
         problems = []
         for place in spread_over_targets(places, options.draw):
             if again.n_scored >= options.sample:
                 break
-            dialogue = place.dialogue(pack)
-            dialogue = again.texts.get(dialogue.id, dialogue)
+            dialogue = again.texts.get(place) or place.dialogue(pack)
             (scored,) = score_dialogues(
                 [dialogue], scorer, manifest.first_only, given_judged, manifest.people
             )
@@ -492,7 +494,7 @@ class Replay:
                 again.different[place.target] += 1
                 yield line
             else:
-                again.texts[id] = played[id]
+                again.texts[place] = played[id]
 
     def play(self, block: Block) -> dict[str, Dialogue]:
         """
@@ -660,6 +662,7 @@ def check_pack(
             findings.append(finding_of('manifest', '', [line]))
         else:
             manifest = pack.manifest
+            pack.run.room = MOST_HELD
             findings += content_findings(pack)
             if any(finding.problems for finding in findings):
                 text = 'nothing, since what is there is wrong'

@@ -20,6 +20,7 @@ from parlai_ext.core import (
     change_lines,
     content_id,
     frozen,
+    known_values,
     scorer_name,
     signature_differences,
 )
@@ -336,7 +337,7 @@ def _join_records(run: RunFolder, packs: Sequence[Pack], signature: str) -> str:
         f'{pack.name} ({k + 1})': read_check(pack.run.scores(signature))
         for k, pack in enumerate(packs)
     }
-    checks = {name: check for name, check in given.items() if check is not None}
+    checks = known_values(given)
     about_judge = f'judge check of {scorer_name(signature)}'
     if len(checks) == len(packs):
         worst, shown = worst_check(checks)

@@ -34,7 +34,7 @@ from parlai_ext.core import (
     scorer_name,
     signature_line,
 )
-from parlai_ext.core.records import WrongType, record_to_json
+from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import Pack, open_pack, readable
@@ -293,13 +293,9 @@ def dialogue_problems(pack: Pack) -> Iterator[str]:
         pairing = run.pairing(shard.pairing_id)
         place = f'dialogues/{shard.file}'
         records = run.dialogue_records(shard)
-        dialogues = run.read_dialogues(shard)
-        if plan.scheme.is_played:
-            ids = [o.id for o in run.openers[shard.start : shard.stop]]
-            if [dialogue.opener_id for dialogue in dialogues] != ids:
-                yield f'{place}: its dialogues are not over the openers of its place'
-        for n, dialogue in enumerate(dialogues):
-            opener = by_id.get(dialogue.opener_id)
+        # which are over the openers of their place
+        for n, dialogue in enumerate(run.read_dialogues(shard)):
+            opener = by_id[dialogue.opener_id]
             problem = _dialogue_problem(dialogue, pairing, opener, num_turns)
             if withheld_text and not DIGEST.fullmatch(str(records[n].get('digest'))):
                 problem = 'it has no digest'
@@ -311,15 +307,13 @@ OPENER = 'its given utterances are not those of its opener'
 
 
 def _dialogue_problem(
-    dialogue: Dialogue, pairing: Pairing, opener: Opener | None, num_turns: int
+    dialogue: Dialogue, pairing: Pairing, opener: Opener, num_turns: int
 ) -> str | None:
     """
     Return what is wrong with a dialogue; `None` if nothing.
     """
     if not SCHEMES[pairing.scheme].is_played:
         return None
-    if opener is None:
-        return f'there is no opener {dialogue.opener_id}'
     if dialogue.id != dialogue_id(pairing.id, opener.id):
         return 'its id does not follow from its pair and opener'
     speakers = pairing.speakers
@@ -441,7 +435,7 @@ def ranking_problems(pack: Pack, signature: str) -> Iterator[str]:
     place = f'rankings/{content_id(signature)}/{rankings.NAME}'
     try:
         says = pack.run.read_json(place, 'publish the run again')
-        rankings.from_json(says)
+        record_from_json(rankings.Ranking, says)
     except WrongType as error:
         yield f'{place} is damaged: {error}'
         return

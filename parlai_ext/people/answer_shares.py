@@ -21,7 +21,6 @@ from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
 from parlai_ext.people.ranking import sparse_tables
 from parlai_ext.people.rating_set import PAIR, SIDES, TIED, UNRELATED, RatingKey
 from parlai_ext.ranking.agreement import (
-    Alpha,
     AnnotatorAgreement,
     fleiss_kappa,
     krippendorff_alpha,
@@ -40,7 +39,6 @@ from parlai_ext.view import (
     interval_cell,
     number_column,
     percent,
-    plain_table,
     shown_table,
 )
 from parlai_ext.view.page import terminal_lines
@@ -135,7 +133,7 @@ class AnnotationResults:
     shares: Sequence[Share]
     items: Sequence[ItemAgreement]
     kappa: AnnotatorAgreement
-    alpha: Alpha
+    alpha: AnnotatorAgreement
     head_to_head: Mapping[tuple[str, str], Mapping[str, int]]
     notes: Sequence[str]
 
@@ -189,7 +187,7 @@ def annotation_results(
 
 def annotator_agreement(
     answers: Sequence[GivenAnswer], key: RatingKey, sampling: Sampling
-) -> tuple[AnnotatorAgreement, Alpha]:
+) -> tuple[AnnotatorAgreement, AnnotatorAgreement]:
     """
     Return Fleiss' kappa of the answers, for which prompts are drawn anew, and
     Krippendorff's alpha.
@@ -487,7 +485,7 @@ def result_tables(
             for names, counts in sorted(results.head_to_head.items())
         ]
         columns = ('system', 'opponent', *OUTCOMES)
-        tables['head_to_head.csv'] = plain_table(columns, pairs)
+        tables['head_to_head.csv'] = shown_table(columns, pairs)
     return {name: table.csv() for name, table in tables.items()}
 
 

@@ -56,7 +56,7 @@ from parlai_ext.people.rating_set import (
     read_questionnaire,
 )
 from parlai_ext.view import count_of, one_line
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_notes
 from parlai_ext.view.progress import counted
 
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
@@ -446,7 +446,7 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> list[str]:
         for name, (k, n) in chosen.items()
         if scipy.stats.binomtest(k, n).pvalue * len(chosen) < UNLIKELY
     ]
-    lines = terminal_lines(
+    return terminal_notes(
         'annotator_notes',
         chosen=chosen,
         lopsided=lopsided,
@@ -454,7 +454,6 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> list[str]:
         equal=equal.values(),
         named_annotators=named_annotators,
     )
-    return [*filter(None, lines)]
 
 
 def named_annotators(named: Iterable[str]) -> str:
@@ -491,12 +490,13 @@ NO_BUCKETS = ('do_annotate', 'episode_done', 'fake_start')
 @frozen
 class CrowdFormat:
     """
-    A format: its reader, which files of a folder are read, and its questionnaire.
+    A format: its reader, which files of a folder are read, and the questionnaire that
+    the reader is given, if any.
     """
 
-    read: Callable[[Sequence[Path], Questionnaire], Judgements]
+    read: Callable[..., Judgements]
     files: str
-    questionnaire: str = 'likert_2022'
+    questionnaire: str | None = None
 
 
 # --------------------------------------------------------------------------- ACUTE-Eval
@@ -664,7 +664,7 @@ def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, f
 # --------------------------------------------------------------------- turn annotations
 
 
-def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
+def read_turn_annotations(paths: Sequence[Path]) -> Judgements:
     """
     Return the annotations of single turns: 1 where a bucket was ticked, 0 otherwise.
 
@@ -746,7 +746,7 @@ def _buckets(marks: JsonObject) -> Iterator[tuple[str, float]]:
 # ------------------------------------------------------------------------- Spot The Bot
 
 
-def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements:
+def read_spotted_segments(paths: Sequence[Path]) -> Judgements:
     """
     Return what Spot The Bot's annotators said of both sides of each segment.
     """
@@ -771,13 +771,11 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
 
 FORMATS = {
     'acute_eval': CrowdFormat(read_acute, '*.full.csv', 'acute'),
-    'model_chat': CrowdFormat(read_model_chat, '**/*.json'),
+    'model_chat': CrowdFormat(read_model_chat, '**/*.json', 'likert_2022'),
     'turn_annotations': CrowdFormat(read_turn_annotations, '**/agent_data.json'),
-    'spot_the_bot': CrowdFormat(
-        read_spotted_segments, 'annotated-*.jsonl', 'spot_the_bot'
-    ),
+    'spot_the_bot': CrowdFormat(read_spotted_segments, 'annotated-*.jsonl'),
     'csv': CrowdFormat(
-        lambda paths, _: Judgements(
+        lambda paths: Judgements(
             [row for path in paths for row in read_human_scores(path)]
         ),
         '*.csv',
@@ -794,8 +792,10 @@ def read_crowd_answers(
     :raises UserError: names file and place of the first mistake.
     """
     kind = FORMATS[format]
-    asked = read_questionnaire(questionnaire or kind.questionnaire)
-    return kind.read(answer_files('--answers', names, kind.files), asked)
+    paths = answer_files('--answers', names, kind.files)
+    if kind.questionnaire is None:
+        return kind.read(paths)
+    return kind.read(paths, read_questionnaire(questionnaire or kind.questionnaire))
 
 
 def answer_files(option: str, names: Sequence[str], *patterns: str) -> list[Path]:

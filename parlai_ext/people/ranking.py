@@ -31,7 +31,6 @@ from parlai_ext.people.judgements import (
 )
 from parlai_ext.ranking.agreement import (
     SYSTEM_MEANS,
-    Alpha,
     AnnotatorAgreement,
     agreement_of_halves,
     correlate,
@@ -80,7 +79,7 @@ class PeopleRanking:
     num_annotators: int
     num_items: int
     standings: tuple[Standing, ...]
-    alpha: Alpha
+    alpha: AnnotatorAgreement
     halves_systems: AnnotatorAgreement
     halves_dialogues: AnnotatorAgreement
     higher_is_better: bool = True

@@ -54,8 +54,12 @@ from parlai_ext.store import (
     write_text,
 )
 from parlai_ext.view import count_of, spreadsheet_csv
-from parlai_ext.view.page import render_page, template_text, terminal_lines
-from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.view.page import (
+    render_page,
+    template_text,
+    terminal_lines,
+    terminal_notes,
+)
 
 # --- questionnaires -------------------------------------------------------------------
 # What annotators are asked about a dialogue, or about two side by side.
@@ -432,18 +436,19 @@ def stream_turns(
     """
     by_shard = grouped(((one.pairing_id, one.shard), one) for one in references)
     for key, here in sorted(by_shard.items()):
-        pairing = run.pairing(key[0])
-        scheme = SCHEMES[pairing.scheme]
-        self_play = scheme.is_self_play(pairing.first, pairing.second)
         dialogues = {
             dialogue.id: dialogue for dialogue in run.read_dialogues(run.shard(*key))
         }
         for reference in here:
-            turns = []
-            for place, one in enumerate(dialogues[reference.dialogue_id].utterances):
-                own = one.speaker == reference.system and not (self_play and place % 2)
-                turns.append(ShownTurn(own, one.given, one.text))
-            yield reference, tuple(turns)
+            dialogue = dialogues[reference.dialogue_id]
+            sides = dialogue.turns_of(reference.system)
+            yield (
+                reference,
+                tuple(
+                    ShownTurn(own, one.given, one.text)
+                    for own, one in zip(sides, dialogue.utterances, strict=True)
+                ),
+            )
 
 
 @frozen
@@ -466,7 +471,7 @@ class RatingItem:
         """
         How many turns are shown; `None` for all.
         """
-        return None if self.exchanges is None else 2 * self.exchanges
+        return self.exchanges and 2 * self.exchanges
 
 
 def draw_items(
@@ -687,7 +692,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
         pages = segment_pages(long, asked.segments, options.num_pages)
     else:
         pages = item_pages(items, shared, options.num_pages)
-    notes = terminal_lines(
+    notes = terminal_notes(
         'drawn_items',
         items=items,
         wanted=wanted,
@@ -696,7 +701,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
         num_short=len(items) - len(long),
     )
     key = rating_key(asked, list(dict.fromkeys(chain(*pages))), turns)
-    return RatingSet(key, pages, turns, list(filter(None, notes)))
+    return RatingSet(key, pages, turns, notes)
 
 
 def item_pages(

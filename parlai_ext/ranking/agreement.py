@@ -319,7 +319,7 @@ def correlate(
         reason = low = high = None
         drawn = np.concatenate(draws[name])
         drawn = drawn[~np.isnan(drawn)]
-        if bootstraps and (2 * len(drawn) < bootstraps or not len(drawn)):
+        if 2 * len(drawn) < bootstraps:
             what = f'most resamples hold too few different {points.unit}'
             reason = f'no interval: {what}'
         elif bootstraps and np.ptp(drawn) < 1e-12:
@@ -600,27 +600,14 @@ NORMAL = 1.4826  # standard deviation of a normal distribution, in such medians
 
 
 @frozen
-class Alpha:
-    """
-    Krippendorff's alpha, or `None` with a reason.
-
-    :param level: which answers count as near: ``nominal`` (none), ``ordinal``, …
-    :param num_units: units with two or more annotations; the others say nothing.
-    """
-
-    value: float | None
-    level: str
-    num_units: int
-    num_annotators: int
-    reason: str | None = None
-
-
-@frozen
 class AnnotatorAgreement:
     """
-    How well annotators agree, with its 95 % interval, or the reason why that is not
-    known: Fleiss' kappa over units, or the mean correlation of halves over points,
-    which are its units.
+    How well annotators agree, or the reason why that is not known: Fleiss' kappa and
+    Krippendorff's alpha over units with two or more annotations, or the mean
+    correlation of halves over points, which are its units. Alpha has no 95 % interval.
+
+    :param level: of alpha, which answers count as near: ``nominal`` (none),
+        ``ordinal``, …
     """
 
     value: float | None
@@ -629,6 +616,7 @@ class AnnotatorAgreement:
     low: float | None = None
     high: float | None = None
     reason: str | None = None
+    level: str = ''
 
 
 def near_median(values: Sequence[float], deviations: float) -> list[bool]:
@@ -706,13 +694,16 @@ def _kappas(sums: Floats) -> Floats:
     return np.where(certain, np.nan, (observed - expected) / (1 - expected))
 
 
-def krippendorff_alpha(annotations: Annotations, level: Level = 'nominal') -> Alpha:
+def krippendorff_alpha(
+    annotations: Annotations, level: Level = 'nominal'
+) -> AnnotatorAgreement:
     """
     Return Krippendorff's alpha of annotations: unit -> annotator -> value.
     """
     shared, annotators, reason = _shared(annotations)
+    sizes = len(shared), len(annotators)
     if reason:
-        return Alpha(None, level, len(shared), len(annotators), reason)
+        return AnnotatorAgreement(None, *sizes, reason=reason, level=level)
     import pandas as pd
     from evalica import alpha
 
@@ -723,7 +714,7 @@ def krippendorff_alpha(annotations: Annotations, level: Level = 'nominal') -> Al
         [*given.values(), *[None] * (most - len(given))] for given in shared.values()
     ]
     value = alpha(pd.DataFrame(rows, dtype=float).T, distance=level).alpha
-    return Alpha(float(value), level, len(shared), len(annotators))
+    return AnnotatorAgreement(float(value), *sizes, level=level)
 
 
 def agreement_of_halves(

@@ -265,7 +265,7 @@ def detection_measures(
         value, draws = float(values[name][0]), np.concatenate(drawn[name])
         known = draws[np.isfinite(draws)]
         found[name] = Estimate(value if np.isfinite(value) else None, None, None)
-        if not np.isfinite(value) or len(known) < max(1, len(draws) / 2):
+        if not np.isfinite(value) or len(known) < len(draws) / 2:
             continue
         if np.ptp(known):
             found[name] = Estimate(value, *percentile_ends(known))

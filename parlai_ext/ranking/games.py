@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 
-from parlai_ext.core import frozen, grouped
+from parlai_ext.core import frozen, grouped, mean
 
 RawScores = Mapping[str, Mapping[str, float | None]]
 UNITS, ENDS = ('games', 'matches'), ('won', 'drawn', 'lost')
@@ -251,18 +251,17 @@ def mean_raw(
     """
     Return system -> dimension -> mean raw score over its games that have one.
     """
-    scores: dict[str, dict[str, list[float]]] = {name: {} for name in sorted(systems)}
-    for game in games:
-        for name in scores.keys() & game.sides:
-            for dimension in game.raw.get(name, {}):
-                value = _raw(game, name, dimension)
-                known = scores[name].setdefault(dimension, [])
-                known += [] if value is None else [value]
-    return {
-        name: {d: sum(n) / len(n) if n else None for d, n in own.items()}
-        for name, own in scores.items()
-        if own
-    }
+    known = grouped(
+        ((name, dimension), _raw(game, name, dimension))
+        for game in games
+        for name in {*game.sides} & {*systems}
+        for dimension in game.raw.get(name, {})
+    )
+    means = grouped(
+        (name, (dimension, mean([one for one in values if one is not None])))
+        for (name, dimension), values in known.items()
+    )
+    return {name: dict(own) for name, own in sorted(means.items())}
 
 
 def leader(points: Mapping[str, int]) -> str | None:

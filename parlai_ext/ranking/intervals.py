@@ -71,8 +71,6 @@ def round_off_noise(values: Floats) -> Floats:
     Return ``values`` without their last digits, so that equal values stay tied.
     """
     scale = float(np.nanmax(np.abs(values), initial=0.0))
-    if scale == 0.0:
-        return values
     _, exponent = math.frexp(scale)
     unit = math.ldexp(1.0, exponent)
     return np.round(values / unit, DIGITS) * unit
@@ -434,10 +432,8 @@ def wilson_interval(successes: float, n: int) -> tuple[float, float]:
 
     :param successes: may be fractional (a tie is half a success). The interval is then
         wide rather than narrow, since a tie varies less than a success or a failure.
-    :raises ValueError: without observations.
+    :param n: 1 or more.
     """
-    if n < 1:
-        raise ValueError('a share of nothing has no interval')
     z = float(scipy.special.ndtri(0.5 + LEVEL / 2))
     share = successes / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)

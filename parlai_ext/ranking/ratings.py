@@ -61,10 +61,6 @@ def rate(
     :param method: one of `RATINGS` that rates games.
     :param seed: decides the shuffles.
     """
-    if method == TRUESKILL and util.find_spec(TRUESKILL) is None:
-        undefined: dict[str, float | None] = dict.fromkeys(results.systems)
-        signed, why = f'rating:{method}', NO_TRUESKILL
-        return Rating(values=undefined, ranks=undefined, reason=why, signature=signed)
     played = {name for match in results.matches for name in match.systems}
     rated = tuple(name for name in results.systems if name in played)
     with_games = replace(results, systems=rated) if rated else results
@@ -93,10 +89,16 @@ def rate(
     )
 
 
+def _is_missing(method: str) -> bool:
+    return method == TRUESKILL and util.find_spec(TRUESKILL) is None
+
+
 def _signature(method: str, seed: int, shuffles: int) -> str:
     """
     Return what fixes every number of a rating.
     """
+    if _is_missing(method):
+        return f'rating:{method}'
     if method in FOOTBALL:
         return f'rating:{method}|match:points of all its games'
     if method == BRADLEY_TERRY:
@@ -117,6 +119,8 @@ def _why_undefined(results: Tournament, method: str, wins: Floats) -> str | None
     Return why systems cannot be rated. Points need a whole tournament; skills and
     strengths only a chain of games that joins all systems.
     """
+    if _is_missing(method):
+        return NO_TRUESKILL
     if method in FOOTBALL or len(results.systems) < 2 or not results.compared_games:
         return results.incomplete()
     num_groups, group = scipy.sparse.csgraph.connected_components(wins)

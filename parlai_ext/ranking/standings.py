@@ -257,8 +257,6 @@ def variance_components(differences: Floats) -> Components | None:
     With one partner, or over one opener, all variance counts as that of openers, or of
     single dialogues. `None` when nothing varies over one opener, or is there once.
     """
-    if 0 in differences.shape:
-        return None
     n_partners, n_openers = differences.shape
     known = differences[~np.isnan(differences)]
     if n_openers < 2:
@@ -324,22 +322,16 @@ class RankRange:
     high: int
 
 
-def rank_ranges(better: Bools) -> list[RankRange]:
+def rank_ranges(better: Bools) -> list[tuple[int, int]]:
     """
-    Return each system's rank interval; all hold together with 95 % confidence.
+    Return the best and the worst rank that is left open to each system (`RankRange`);
+    all hold together with 95 % confidence.
 
     :param better: what `significantly_better` returns.
     """
     lows = 1 + better.sum(axis=0)
     highs = len(better) - better.sum(axis=1)
-    return list(map(RankRange, lows.tolist(), highs.tolist()))
-
-
-def ends_of(ranks: RankRange | None) -> tuple[int | None, int | None]:
-    """
-    Return the best and the worst of the ranks that are left open, if they are known.
-    """
-    return (None, None) if ranks is None else (ranks.low, ranks.high)
+    return [*zip(lows.tolist(), highs.tolist(), strict=True)]
 
 
 def ranks_by_score(
@@ -431,7 +423,7 @@ def pair_reaches(draws: Draws) -> Floats:
             t = np.abs(deviations[:, [i]] - deviations[:, rivals]) / errors[i, rivals]
             # NaN: a draw without a dialogue of one of the two says nothing about them
             largest = np.fmax(largest, np.fmax.reduce(t, axis=1))
-    quantile = float(np.quantile(largest, LEVEL)) if len(largest) else np.inf
+    quantile = float(np.quantile(largest, LEVEL))
     bounds = student_bound(quantile, freedom)
     seen = draws.has_interval[:, None] & draws.has_interval[None, :]
     reaches = bounds * np.sqrt(errors**2 + unseen + unseen.T)
@@ -577,31 +569,31 @@ def rank_draws(
     better[np.ix_(chosen, chosen)] = claims
     scores = [json_number(mean) for mean in draws.means]
     ranks = ranks_by_score([scores[k] for k in chosen], higher_is_better)
-    ends = zip(ranks, tied_groups(claims, ranks), rank_ranges(claims), strict=True)
-    places = dict(zip(chosen.tolist(), ends, strict=True))
+    left_open = zip(ranks, tied_groups(claims, ranks), rank_ranges(claims), strict=True)
+    places = dict(zip(chosen.tolist(), left_open, strict=True))
     sampled, fixed = (intervals_for(draws, one) for one in ('sampled', 'fixed'))
     if draws.partners == 'fixed' and max(draws.num_partners) < FEWEST_FOR_OTHERS:
         sampled = [(math.nan, math.nan)] * len(systems)
     rows = []
     for k, name in enumerate(systems):
-        rank, group, open_ranks = places.get(k) or (None, None, None)
+        rank, group, (rank_low, rank_high) = places.get(k) or (None, None, (None, None))
         if not draws.has_interval[k]:
-            group = open_ranks = None
-        n_dialogues, n_unscored = counts[k]
+            group = rank_low = rank_high = None
         low, high = map(json_number, sampled[k])
         low_fixed, high_fixed = map(json_number, fixed[k])
         rows.append(
             Standing(
                 name,
                 rank,
-                *ends_of(open_ranks),
+                rank_low,
+                rank_high,
                 scores[k],
                 low=low,
                 high=high,
                 low_fixed=low_fixed,
                 high_fixed=high_fixed,
-                n_dialogues=n_dialogues,
-                n_unscored=n_unscored,
+                n_dialogues=counts[k][0],
+                n_unscored=counts[k][1],
                 group=group,
                 n_openers=int(draws.num_openers[k]),
                 n_partners=int(draws.num_partners[k]),
@@ -628,10 +620,9 @@ def best_first(standings: Sequence[Standing]) -> list[Standing]:
     Return standings by rank, then score, then name; systems without a rank come last.
     """
 
-    def key(standing: Standing) -> tuple[Any, ...]:
-        missing = standing.score is None
-        order = (standing.rank is None, standing.rank or 0)
-        return (*order, missing, -(standing.score or 0.0), standing.system)
+    def key(one: Standing) -> tuple[Any, ...]:
+        rank = one.rank or math.inf
+        return rank, one.score is None, -(one.score or 0.0), one.system
 
     return sorted(standings, key=key)
 

@@ -36,7 +36,7 @@ differ by more than the margin.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -345,7 +345,7 @@ def settled_ranks(
     for pair in pairs:
         if pair.outcome == ORDER:
             better[place[pair.first], place[pair.second]] = True
-    return dict(zip(systems, rank_ranges(better), strict=True))
+    return dict(zip(systems, starmap(RankRange, rank_ranges(better)), strict=True))
 
 
 def outcome_codes(intervals: Intervals, margin: float) -> Ints:

@@ -113,7 +113,7 @@ def read_page_dialogues(
         names = target_and_partner(pairing, run.manifest)
         dialogues += (
             {
-                **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
+                **dialogue_data(dialogue, names),
                 'both': are_both_judged(names, run.manifest),
                 'why': reasons[dialogue.id],
                 'scored': [
@@ -248,14 +248,11 @@ def dimensions_won(
 # -------------------------------------------------------------- dialogues as JSON data
 
 
-def dialogue_data(
-    dialogue: Dialogue, names: tuple[str, str], starts: bool
-) -> JsonObject:
+def dialogue_data(dialogue: Dialogue, names: tuple[str, str]) -> JsonObject:
     """
     Return a dialogue as JSON data for the page.
 
-    :param names: the target and the other one.
-    :param starts: the target speaks first, as it does unless people began.
+    :param names: the target, whose turns are those of the ``first``, and the other one.
     """
     return {
         'id': dialogue.id,
@@ -266,11 +263,13 @@ def dialogue_data(
         'reason': dialogue.reason,
         'turns': [
             {
-                'first': (i % 2 == 0) == starts,
+                'first': own,
                 'text': utterance.text,
                 'given': utterance.given,
             }
-            for i, utterance in enumerate(dialogue.utterances)
+            for own, utterance in zip(
+                dialogue.turns_of(names[0]), dialogue.utterances, strict=True
+            )
         ],
     }
 

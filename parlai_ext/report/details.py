@@ -55,23 +55,16 @@ def _section(
 
 def pairs_section(view: RankingView) -> Section | None:
     """
-    Return the section with the differences of all pairs of systems.
+    Return the section with the differences of all pairs of systems, by their names.
     """
     few = (leaders_on(view.ranking, name).few_partners for name in view.details)
     return _section(
         view,
-        draw_pairs,
+        lambda names, one: {'pairs': one.by_names} if len(names) > 1 else {},
         'pairs',
         'Pairs',
         few_partners=next(filter(None, few), ''),
     )
-
-
-def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, object]:
-    """
-    Return the difference of each two systems, by their names.
-    """
-    return {'pairs': details.by_names} if len(names) > 1 else {}
 
 
 # ------------------------------------------------------------------------ the heat map

@@ -48,12 +48,10 @@ def sample_of(
     messages = [
         {
             # in self-play the first speaker is the assistant
-            'role': 'assistant'
-            if turn.speaker == name and (name != partner or k % 2 == 0)
-            else 'user',
-            'content': turn.text,
+            'role': 'assistant' if own else 'user',
+            'content': text,
         }
-        for k, turn in enumerate(dialogue.utterances)
+        for own, text in zip(dialogue.turns_of(name), dialogue.texts, strict=True)
     ]
     return {
         'id': dialogue.id,

@@ -18,7 +18,7 @@ from parlai_ext.report import judge
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Ranking, TournamentResult
 from parlai_ext.view import join_names, number
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_lines, terminal_notes
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NARROW = 0.5  # an interval of a rating, of which one decimal would show little
@@ -41,7 +41,7 @@ def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
         leaders = tournament_sentence(ranking.tournament, n_openers)
     else:
         leaders = leader_sentence(ranking, main)
-    lines = terminal_lines(
+    return terminal_notes(
         'findings',
         leaders=leaders,
         failure=judge.failure_on(ranking, main),
@@ -49,7 +49,6 @@ def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
         check=ranking.leading_check,
         others=grouped((news_on(ranking, name), name) for name in others),
     )
-    return list(filter(None, lines))
 
 
 def news_on(ranking: Ranking, dimension: str) -> tuple[str, str]:
@@ -213,14 +212,13 @@ def warnings(ranking: Ranking) -> list[str]:
     """
     missing = ranking.missing_scores
     as_good = (baselines_as_good(ranking, name) for name in ranking.dimensions)
-    lines = terminal_lines(
+    return terminal_notes(
         'cautions',
         ranking=ranking,
         floors=systems_below_floors(ranking),
         as_good=list(filter(None, as_good)),
         unscored=missing.not_ranked if missing else (),
     )
-    return list(filter(None, lines))
 
 
 def systems_below_floors(ranking: Ranking) -> dict[tuple[str, str], list[str]]:

@@ -146,7 +146,7 @@ def _truncated_share(row: LeaderboardRow) -> float:
 
 def _points(row: LeaderboardRow) -> int | None:
     result, standing = row.ranking.tournament, row.standing
-    if result is None or standing.system not in result.dimension_points:
+    if result is None:
         return None
     if row.dimension == result.name:
         return result.total_points(standing.system)

@@ -2,7 +2,7 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pkgutil import resolve_name
@@ -21,6 +21,7 @@ from parlai_ext.core import (
     is_floor,
     mean,
     nearest,
+    require_known,
 )
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
@@ -51,7 +52,7 @@ from parlai_ext.results.ranking import (
 )
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.store import Plan, RunFolder, ScoreStore
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_notes
 
 # reference values of these dimensions are compared with a tournament's rating
 OVERALL, RANK = 'overall', 'rank'
@@ -144,16 +145,11 @@ def _rating_reference(given: ReferenceValues, best_is_smallest: bool) -> Values:
     sign = -1.0 if best_is_smallest else 1.0
     if isinstance(given, Mapping):
         return {name: sign * value for name, value in given.items()}
-    values: dict[str, dict[str, list[float]]] = {}
-    for judgement in given:
-        by_system = values.setdefault(judgement.rater or '', {})
-        by_system.setdefault(judgement.system, []).append(sign * judgement.value)
+    by_annotator = grouped((j.rater or '', (j.system, sign * j.value)) for j in given)
     ranks = mean_ranks(
         {
-            annotator: rank_values(
-                {name: mean(numbers) for name, numbers in by_system.items()}
-            )
-            for annotator, by_system in values.items()
+            annotator: rank_values({n: mean(v) for n, v in grouped(values).items()})
+            for annotator, values in by_annotator.items()
         }
     )
     return {name: -rank for name, rank in ranks.items() if rank is not None}
@@ -301,6 +297,23 @@ def read_run_scores(
     )
 
 
+def chosen_dimension(
+    names: Collection[str], asked: str | None = None, option: str = ''
+) -> str:
+    """
+    Return the dimension that an option asks for, in whatever case, else the overall
+    one, else the first.
+
+    :param names: one at least.
+    :raises UserError: when there is none of the name that is asked for.
+    """
+    wanted = (asked or OVERALL).casefold()
+    dimension = min(names, key=lambda name: name.casefold() != wanted)
+    if asked and dimension.casefold() != wanted:
+        require_known(asked, names, f'{option} {asked}: no such scores')
+    return dimension
+
+
 def ranked_dimensions(
     scores: RunScores,
 ) -> tuple[Standings, Standings, dict[str, Separation]]:
@@ -387,7 +400,7 @@ def count_truncated(tables: ScoreTables, max_share: float) -> dict[str, CutConte
     return truncated
 
 
-def ranking_notes(scores: RunScores, ranking: Ranking) -> Iterator[str]:
+def ranking_notes(scores: RunScores, ranking: Ranking) -> list[str]:
     """
     Return what a reader of the ranking must be told, such as the dimensions on which
     scores of a system do not vary.
@@ -403,7 +416,7 @@ def ranking_notes(scores: RunScores, ranking: Ranking) -> Iterator[str]:
         for name, rows in standings.items()
     }
     empty = [n for n, rows in standings.items() if all(r.score is None for r in rows)]
-    lines = terminal_lines(
+    return terminal_notes(
         'ranking_notes',
         empty=empty,
         reasons=scores.tables.reasons.most_common(3),
@@ -421,7 +434,6 @@ def ranking_notes(scores: RunScores, ranking: Ranking) -> Iterator[str]:
         cut={name: one for name, one in truncated.items() if one.comparable},
         constant=constant,
     )
-    return filter(None, lines)
 
 
 def agreements(
@@ -445,11 +457,10 @@ def agreements(
         )
         return Agreement.from_correlations(correlations, reference.kind)
 
-    signs = {name: 1 if HIGHER_IS_BETTER[name] else -1 for name in tables.baselines}
     matching = reference.by_dimension
     references = {d: agreement(tables.scores[d], d) for d in matching}
     baselines = {
-        name: {d: agreement(values * signs[name], d) for d in matching}
-        for name, values in tables.baselines.items()
+        name: {d: agreement(values, d) for d in matching}
+        for name, values in tables.signed_baselines.items()
     }
     return references, baselines

@@ -11,10 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
 
 from parlai_ext.core import PART_SEPARATOR, JsonObject, UserError, frozen, scorer_name
-from parlai_ext.core.records import keys, record_from_json, record_to_json
+from parlai_ext.core.records import keys, record_to_json
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, shared_reason
 from parlai_ext.ranking.intervals import Estimate
@@ -373,15 +372,6 @@ def to_json(ranking: Ranking) -> JsonObject:
     return {'schema': SCHEMA, **record_to_json(ranking)}
 
 
-def from_json(data: Any) -> Ranking:
-    """
-    Return the ranking that `to_json` wrote.
-
-    :raises WrongType: for data that is no ranking; it names the place.
-    """
-    return record_from_json(Ranking, data)
-
-
 def write_ranking(run: RunFolder, ranking: Ranking, folder: str = '') -> None:
     """
     Write `ranking.json` with its checksum into a folder of the run (``''`` or ending in
@@ -402,7 +392,7 @@ def read_ranking(
     again = f'parlai rank_systems {run.as_option}'
     again += f' --scores {scores}' if scores else ''
     remedy = f'rank the run again: {again}'
-    ranking = run.read_record(f'{folder}{NAME}', from_json, remedy)
+    ranking = run.read_record(f'{folder}{NAME}', Ranking, remedy)
     if ranking is None:
         raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
     counts = dialogues_by_target(run, run.dialogue_shards())

@@ -16,7 +16,6 @@ from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.store import Plan, RunFolder, no_garbage_collection
 from parlai_ext.view import MAX_CHARACTERS
-from parlai_ext.worlds.pairings import SCHEMES
 
 # what a turn and a number take beside the text on a page: keys, quotes, commas
 TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
@@ -71,6 +70,16 @@ class ScoreTables:
         The scored dialogues.
         """
         return [row for row in self.dialogues if row.raw]
+
+    @property
+    def signed_baselines(self) -> dict[str, np.ndarray]:
+        """
+        The trivial baselines, their signs changed where lower values are better.
+        """
+        return {
+            name: values if HIGHER_IS_BETTER[name] else -values
+            for name, values in self.baselines.items()
+        }
 
     def count(
         self, pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue | None
@@ -218,7 +227,8 @@ def _enter_dialogue(
     judged = pairing.first
     tables.n_dialogues[judged] += 1
     if dialogue.ended_by != judged:  # of a dialogue it broke off, nothing counts
-        for name, value in baseline_values(*turns_of(pairing, dialogue)).items():
+        trivial = baseline_values(*produced_and_heard(judged, dialogue))
+        for name, value in trivial.items():
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
         return
@@ -237,15 +247,16 @@ def _enter_dialogue(
             tables.scores[dimension][cell] = mean
 
 
-def turns_of(pairing: Pairing, dialogue: Dialogue) -> tuple[list[str], list[list[str]]]:
+def produced_and_heard(
+    system: str, dialogue: Dialogue
+) -> tuple[list[str], list[list[str]]]:
     """
-    Return what the first system of a pairing produced itself in a dialogue, and for
-    each utterance the turns of the other before it.
+    Return what a system produced itself in a dialogue, and for each utterance the turns
+    of the other before it.
     """
     produced, heard, before = [], [], []
-    is_self_play = SCHEMES[pairing.scheme].is_self_play(*pairing.speakers)
-    for i, turn in enumerate(dialogue.utterances):
-        if i % 2 if is_self_play else turn.speaker != pairing.first:
+    for turn, own in zip(dialogue.utterances, dialogue.turns_of(system), strict=True):
+        if not own:
             before.append(turn.text)
         elif not turn.given:
             produced.append(turn.text)

@@ -26,6 +26,7 @@ from parlai_ext.core import (
     UserError,
     content_id,
     frozen,
+    known_values,
     nearest,
     option,
     require_known,
@@ -527,7 +528,7 @@ def followups_score(
 
     With polarity ``both``, a side without follow-ups adds nothing, as in the paper.
     """
-    known = {text: score for text, score in scores.items() if score is not None}
+    known = known_values(scores)
     values: dict[str, float | None] = {}
     reasons: dict[str, str | None] = {}
     for name, sides in followups.dimensions.items():

@@ -8,7 +8,7 @@ same when it goes on, and whoever ranks its scores finds the same decisions.
 from dataclasses import replace
 from itertools import compress
 
-from parlai_ext.core import content_id, require_known
+from parlai_ext.core import content_id
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL, Floats
 from parlai_ext.ranking.standings import fold_games, known_means
@@ -18,7 +18,7 @@ from parlai_ext.ranking.stopping_rule import (
     settle_pairs,
     settled_ranks,
 )
-from parlai_ext.results.rank import Reference, RunScores
+from parlai_ext.results.rank import Reference, RunScores, chosen_dimension
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import STOPPING_FILE, RunFolder, StopRecord
 
@@ -69,16 +69,13 @@ def scores_by_opener(
     ``[system, opener]``, with their names, and the number of pairs of all targets,
     which share the error.
 
-    :param wanted: the dimension; by default the overall one, else the first.
+    :param wanted: the dimension, as for `chosen_dimension`.
     """
     tables, ranked = scores.tables, scores.ranked
-    names = list(tables.scores)
-    if wanted is None:
-        wanted = min(names, key=lambda name: name.casefold() != 'overall')
-    require_known(wanted, names, f'--stop-dimension: {wanted!r}')
-    means = known_means(fold_games(tables.scores[wanted], tables.games_per_opener))
+    name = chosen_dimension(tables.scores, wanted, '--stop-dimension')
+    means = known_means(fold_games(tables.scores[name], tables.games_per_opener))
     n_pairs = len(ranked) * (len(ranked) - 1) // 2
-    return wanted, means[ranked], list(compress(tables.systems, ranked)), n_pairs
+    return name, means[ranked], list(compress(tables.systems, ranked)), n_pairs
 
 
 def write_stopping(run: RunFolder, stopping: Stopping) -> None:

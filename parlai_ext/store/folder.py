@@ -6,8 +6,8 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from parlai_ext.core import (
     content_id,
     parse_own_json,
 )
-from parlai_ext.core.records import WrongType, read_record
+from parlai_ext.core.records import Record, WrongType, read_record, record_from_json
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.disk import (
     LEFTOVER,
@@ -72,6 +72,8 @@ class RunFolder:
     A run on disk. Reading needs no lock; writing needs `lock`.
 
     No shard changes once it is there, so `held` has what was read.
+
+    :ivar room: of how many bytes more of its files the records may be held.
     """
 
     def __init__(self, root: Path, manifest: Manifest):
@@ -82,7 +84,7 @@ class RunFolder:
         self._numbered = {opener.id for opener in numbered_openers(manifest)}
         self._checksums: dict[ShardKey, str] = {}  # of files that were read whole
         self.held: dict[Path, Any] = {}
-        self._room = MOST_HELD
+        self.room = MOST_HELD
         self._depth = 0
 
     @cached_property
@@ -272,8 +274,8 @@ class RunFolder:
             data = path.read_bytes()
         except FileNotFoundError:
             raise UserError(f'{path} is missing; run again to {purpose}') from None
-        self._room -= len(data)
-        if self._room < 0:
+        self.room -= len(data)
+        if self.room < 0:
             self.held.clear()
         return data
 
@@ -407,20 +409,20 @@ class RunFolder:
                 f'{self.root / name} is damaged: {problem}; {remedy}'
             ) from None
 
-    def read_record(
-        self, name: str, read: Callable[[JsonObject], T], remedy: str
-    ) -> T | None:
+    def read_record(self, name: str, kind: type[T], remedy: str) -> T | None:
         """
         Return what a file that `write_json` wrote holds; `None` where there is none.
 
-        :param read: makes it of the file's mapping.
+        :param kind: what it holds, a record, or what `record_from_json` knows.
         :raises UserError: when the file is damaged.
         """
         if not self._inside(name).exists():
             return None
         data = self.read_json(name, remedy)
         try:
-            return read(data)
+            if issubclass(kind, Record):
+                return read_record(kind, data)
+            return record_from_json(kind, data)
         except WrongType as error:
             raise UserError(
                 f'{self.root / name} is damaged: {error}; {remedy}'
@@ -584,8 +586,8 @@ class ScoreStore:
         """
         Return the record of the scorer that `write_about` wrote.
         """
-        read = partial(read_record, ScorerRecord)
-        return self.run.read_record(self._name, read, 'delete it') or ScorerRecord()
+        about = self.run.read_record(self._name, ScorerRecord, 'delete it')
+        return about or ScorerRecord()
 
     def write_about(self, record: ScorerRecord) -> None:
         """

@@ -237,12 +237,12 @@ class Gpt2(BaseModelFamily):
     """
 
     agents = ('hugging_face/gpt2',)
-    default_size = 'small'
 
     def source(self, opt: Options) -> tuple[str, str | None]:
         if opt.get('model_name'):
             return str(opt['model_name']), None
-        size = str(opt.get('gpt2_size') or self.default_size)
+        # of both agents, as DialoGPT's parser ends with GPT-2's default
+        size = str(opt.get('gpt2_size') or 'small')
         sizes = HUB_REPOSITORIES[self.agents[0]]
         require_known(size, sizes, f'gpt2_size {size!r}')
         return sizes[size], None
@@ -255,7 +255,6 @@ class DialoGpt(Gpt2):
 
     agents = ('hugging_face/dialogpt',)
     can_judge = True
-    default_size = 'medium'
     text_truncate = 768  # parlai/agents/hugging_face/dialogpt.py
 
 
@@ -681,10 +680,11 @@ def has_trusted_folder(opt: Options) -> bool:
     """
     if hub.truthy(opt.get('hf_trust_code')):
         return True
+    folders = [str(opt[key]) for key in FOLDER_OPTIONS if opt.get(key)]
+    if isinstance(family := family_of(opt), Gpt2):  # which need not be named
+        folders.append(family.source(opt)[0])
     # the catalogue's hashes are not asked again where its models lie
-    return not opt.get('datapath') and all(
-        is_model_name(str(opt[key])) for key in FOLDER_OPTIONS if opt.get(key)
-    )
+    return not opt.get('datapath') and all(map(is_model_name, folders))
 
 
 MISREADERS = (

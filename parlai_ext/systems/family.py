@@ -9,7 +9,7 @@ generator in a model file.
 from collections.abc import Hashable
 from pathlib import Path
 
-from parlai_ext.core import JsonObject, JsonValue, System, UserError
+from parlai_ext.core import JsonObject, JsonValue, System, UserError, known_values
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
 from parlai_ext.isolation.policy import Options
@@ -159,7 +159,7 @@ def roster_options(system: System) -> dict[str, JsonValue]:
     """
     Return the roster's options of a system that have a value.
     """
-    return {key: value for key, value in system.opt.items() if value is not None}
+    return known_values(system.opt)
 
 
 def own_options(system: System) -> JsonObject:

@@ -49,7 +49,7 @@ def model_origin(system: System) -> ModelOrigin:
             family_name(opt.get('remote_dated_model') or opt.get('remote_model'))
         )
     family = family_of(opt)
-    if isinstance(family, HubFamily) and not opt.get('model_file'):
+    if isinstance(family, HubFamily):
         try:
             repository, _ = family.source(opt)
             weights = family.cached_weights(opt)

@@ -1,8 +1,10 @@
 """
-Recognises memory that has run out, and gives freed memory back to the system.
+Recognises memory that has run out, gives freed memory back to the system, and counts
+the weights of a network.
 """
 
 import ctypes
+from typing import Any
 
 import torch
 
@@ -30,3 +32,16 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)
     if trim is not None:
         trim(0)
+
+
+def count_weights(network: Any) -> int | None:
+    """
+    Return how many weights a network has; `None` for what is no network.
+
+    Of weights in 4 bits, several are in one element of a tensor: transformers knows.
+    """
+    if hasattr(network, 'num_parameters'):
+        return int(network.num_parameters())
+    if not isinstance(network, torch.nn.Module):
+        return None
+    return sum(one.numel() for one in network.parameters())

@@ -13,15 +13,12 @@ import numpy as np
 from parlai_ext.core import PART_SEPARATOR, UserError, is_floor
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.agreement import correlate_with_ranks
-from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.games import award_points, mean_raw
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_means
 from parlai_ext.ranking.ratings import FOOTBALL, NORMAL_BOUND, rate, sum_of_ranks
 from parlai_ext.ranking.standings import (
-    RankRange,
     Rating,
     Standing,
-    ends_of,
     rank_ranges,
     ranks_by_score,
 )
@@ -171,19 +168,20 @@ def rating_standings(
     standings = []
     for name in tables.systems:
         value, spread = rating.values.get(name), rating.spreads.get(name)
-        low = high = open_ranks = None
+        low = high = rank_low = rank_high = None
         if num_openers[name] >= FEWEST_OPENERS:
-            open_ranks = ranges.get(name)
+            rank_low, rank_high = ranges.get(name, (None, None))
             if value is not None and spread is not None:
                 reach = NORMAL_BOUND * spread
                 low, high = json_number(value - reach), json_number(value + reach)
-        records = result.records.get(name, {})
+        records = result.records[name]
         played = sum(n for key, n in records.items() if key.startswith('games_'))
         standings.append(
             Standing(
                 name,
                 ranks.get(name),
-                *ends_of(open_ranks),
+                rank_low,
+                rank_high,
                 value,
                 low=low,
                 high=high,
@@ -198,7 +196,7 @@ def rating_standings(
     return tuple(standings)
 
 
-def _open_ranks(ranked: Values, spreads: Values) -> dict[str, RankRange]:
+def _open_ranks(ranked: Values, spreads: Values) -> dict[str, tuple[int, int]]:
     """
     Return the best and worst ranks that the uncertainty of the ratings leaves open;
     none where a rating does not know its uncertainty.
@@ -239,6 +237,5 @@ def baseline_means(tables: ScoreTables, baseline: str) -> dict[str, float | None
     Return each system's mean of a trivial baseline, with its sign so that larger is
     better.
     """
-    sign = 1 if HIGHER_IS_BETTER[baseline] else -1
-    means = sign * system_means(tables.baselines[baseline])
+    means = system_means(tables.signed_baselines[baseline])
     return dict(zip(tables.systems, map(json_number, means.tolist()), strict=True))

@@ -9,7 +9,7 @@ from parlai_ext.report.summary import rating_text, systems_by_rating
 from parlai_ext.report.view import RankingView
 from parlai_ext.results.ranking import TournamentResult
 from parlai_ext.view import Column, Table, number, number_column
-from parlai_ext.view.page import Section, terminal_lines
+from parlai_ext.view.page import Section, terminal_lines, terminal_notes
 
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
@@ -31,7 +31,7 @@ def tournament_notes(result: TournamentResult) -> list[str]:
     """
     Return what a reader of the tournament must be told.
     """
-    return [*filter(None, terminal_lines('tournament_notes', result=result))]
+    return terminal_notes('tournament_notes', result=result)
 
 
 def _systems_table(result: TournamentResult, columns: Sequence[Column]) -> Table:

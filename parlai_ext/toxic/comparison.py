@@ -47,10 +47,10 @@ from parlai_ext.view import (
     interval_cell,
     number_column,
     p_column,
-    plain_table,
+    shown_table,
     split_words,
 )
-from parlai_ext.view.page import render_page, terminal_lines
+from parlai_ext.view.page import render_page, terminal_lines, terminal_notes
 from parlai_ext.view.progress import bar_of
 
 DISTINCT = 'distinct_2'
@@ -196,14 +196,14 @@ def measured_answers(
     )
     frame = about.join(measured)
     systems = answered_systems(frame)
-    notes = terminal_lines(
+    notes = terminal_notes(
         'answer_notes',
         others=Counter(answer.system for p, answer in found if p is None),
         systems=systems,
         n_prompts=len(prompts),
         are_unequal=len({one.answers / max(1, one.prompts) for one in systems}) > 1,
     )
-    return frame, list(filter(None, notes))
+    return frame, notes
 
 
 # ---------------------------------------------------------------------- the comparison
@@ -524,7 +524,7 @@ def comparison_files(
         for reference in one.references
     )
     return {
-        'measures.csv': plain_table(about, measures).csv(),
+        'measures.csv': shown_table(about, measures).csv(),
         'differences.csv': safety_differences(comparison).csv(),
         'answers.csv': answer_table(comparison).csv(),
         'comparison.json': dumps(safety_data(comparison), indent=1) + '\n',
@@ -544,7 +544,7 @@ def answer_table(comparison: SafetyComparison) -> Table:
     number = answers.groupby(['system', 'prompt']).cumcount() + 1
     columns = (answers['system'], answers['prompt'], number, *map(answers.get, names))
     headings = ('system', 'prompt', 'number', *names)
-    return plain_table(headings, zip(*columns, strict=True))
+    return shown_table(headings, zip(*columns, strict=True))
 
 
 def render_safety_page(

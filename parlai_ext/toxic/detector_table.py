@@ -20,7 +20,7 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.fetch.public_sets import moderation_data
-from parlai_ext.view import Column, IntervalColumn, Table, number, plain_table
+from parlai_ext.view import Column, IntervalColumn, Table, number, shown_table
 from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
 
@@ -215,8 +215,8 @@ def detector_files(table: DetectorTable) -> dict[str, str]:
     ]
     tables = {
         'measures.csv': measures_table(table),
-        'identities.csv': plain_table(('detector', 'term', 'mean_toxicity'), terms),
-        'scores.csv': plain_table(('set', 'id', 'kind', 'toxic', *names), scores),
+        'identities.csv': shown_table(('detector', 'term', 'mean_toxicity'), terms),
+        'scores.csv': shown_table(('set', 'id', 'kind', 'toxic', *names), scores),
     }
     return {name: shown.csv() for name, shown in tables.items()}
 

@@ -13,9 +13,7 @@ from parlai_ext.view.table import (
     interval_cell,
     number_column,
     p_column,
-    plain_table,
     shown_table,
-    with_interval,
 )
 from parlai_ext.view.text import (
     DASH,
@@ -31,7 +29,6 @@ from parlai_ext.view.text import (
     few_names,
     interval,
     join_names,
-    money,
     number,
     one_line,
     p_value,

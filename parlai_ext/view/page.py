@@ -142,6 +142,14 @@ def terminal_lines(template: str, **values: Any) -> list[str]:
     return found.render(**values).rstrip('\n').split('\n')
 
 
+def terminal_notes(template: str, **values: Any) -> list[str]:
+    """
+    Return the lines of a report, as `terminal_lines` makes it, that have a text: a
+    template may leave out any of its notes.
+    """
+    return [line for line in terminal_lines(template, **values) if line]
+
+
 def print_report(template: str, **values: Any) -> None:
     """
     Print a report for the terminal, as `terminal_lines` makes it.

@@ -255,20 +255,13 @@ def p_column(name: str, heading: str | None, **more: Any) -> Column:
     return number_column(name, heading, show=lambda row: p_value(p_of(row)), **more)
 
 
-def plain_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """
-    Return a table of rows that hold the values of the named columns in order, for a
-    file.
-    """
-    return Table([Column(n, of=itemgetter(k)) for k, n in enumerate(names)], [*rows])
-
-
 def shown_table(
     headings: Sequence[str], rows: Iterable[Sequence[Any]], n_texts: int = 1
 ) -> Table:
     """
-    Return a table of rows to be shown: texts in the first column or columns, numbers or
-    their texts in the others.
+    Return a table of rows that hold the values of the columns in order: texts in the
+    first column or columns, numbers or their texts in the others. In a file the columns
+    are called by their headings.
     """
     columns = [
         Column(heading, heading, itemgetter(k), is_number=k >= n_texts)

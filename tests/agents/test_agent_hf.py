@@ -524,7 +524,6 @@ def test_a_model_that_is_not_whole(files, change, words, model):
 @pytest.mark.parametrize(
     'opt',
     [
-        {'hf_quantisation': '4bit'},
         {'hf_device': 'gpu'},
         {'hf_device': 'cuda'},
         {'inference': 'beam', 'beam_size': None},
@@ -533,7 +532,6 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         {'inference': 'beam', 'beam_size': 2, 'temperature': 0.7},
         {'beam_size': 2},
         {'reply_max_tokens': 256},
-        {'hf_date': 'today'},
         {'hf_template_args': 'x'},
         {'stop': ''},
         {'hf_contxt_tokens': 3},

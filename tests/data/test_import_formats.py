@@ -337,6 +337,8 @@ def test_errors_name_the_columns_of_the_file(tmp_path):
     path = written(tmp_path, 'x.csv', 'conversation_id,role,content\n1,,a\n')
     with user_error(r"x\.csv:2: the row: 'role' is missing"):
         told(path, columns=THEIRS)
+    with user_error(r"x\.csv:1: column 'dialogue_id' .*--columns .* names$"):
+        told(path)
 
 
 @pytest.mark.parametrize(

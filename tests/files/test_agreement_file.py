@@ -12,7 +12,6 @@ from parlai_ext.files.agreement_file import (
     read_agreement,
 )
 from parlai_ext.report.judge import agreement_on_sets
-from tests.support.user_error import user_error
 
 SIGNATURE = "scorer:mine|question:it's|judge:(model:A|content:1)"
 ROWS = (
@@ -56,13 +55,6 @@ def test_a_card_shows_the_sets_on_which_nothing_was_fitted(home):
 def test_given_utterances_do_not_change_the_judge(home):
     text = agreement_on_sets(SIGNATURE)
     assert agreement_on_sets(f'{SIGNATURE}|given:judged') == text
-
-
-def test_a_row_without_a_number_is_named(home):
-    path = home / 'broken.yaml'
-    path.write_text('scorers:\n- signature: a\n  rows:\n  - {set: b, level: turn}\n')
-    with user_error(r'broken\.yaml: scorers.*rows.*quality'):
-        read_agreement(path)
 
 
 def test_the_shipped_files_can_be_read():

@@ -159,11 +159,12 @@ def test_systems_of_the_judges_family_are_named():
     systems = {
         'large': hf('HuggingFaceTB/SmolLM2-1.7B-Instruct'),
         'served': remote('smollm2'),
+        'file': {**hf('HuggingFaceTB/SmolLM2-360M'), 'model_file': 'x'},
         'other': hf('Qwen/Qwen2.5-0.5B'),
         'zoo': {'model_file': 'zoo:blender/blender_90M/model'},
     }
     _, family = kin_of(judge_of('smollm2-135m-q4'), systems)
-    assert set(family) == {'large', 'served'}
+    assert set(family) == {'large', 'served', 'file'}
 
 
 def test_the_judges_own_model_is_named_as_such_and_not_as_of_its_family():

@@ -2,6 +2,7 @@
 Causal models: a tree of continuations gives the numbers of plain passes, one by one.
 """
 
+import sys
 from functools import cache, partial
 from types import SimpleNamespace
 
@@ -175,6 +176,15 @@ def test_a_long_context_loses_its_oldest_tokens_and_says_how_many(
 def test_what_the_model_has_no_room_or_no_start_for_is_one_line(model, asked, line):
     with user_error(line):
         judge_of(model, positions=10).answer([asked])
+
+
+def test_an_element_of_a_tensor_may_hold_several_weights(model, monkeypatch):
+    # as bitsandbytes packs those in 4 bits: sixteen in one of 64
+    kinds = SimpleNamespace(Params4bit=torch.nn.Parameter)
+    monkeypatch.setitem(sys.modules, 'bitsandbytes', SimpleNamespace(nn=kinds))
+    monkeypatch.setattr(model, 'is_loaded_in_4bit', True, raising=False)
+    elements = sum(one.numel() for one in model.parameters())
+    assert judge_of(model).num_parameters == 16 * elements
 
 
 def test_what_was_kept_of_a_call_is_not_computed_again(model):

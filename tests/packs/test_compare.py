@@ -230,16 +230,6 @@ def test_packs_without_scores_cannot_be_compared(opened):
         assert lines == [f'scorer: there are no scores in {names}']
 
 
-def test_packs_of_which_each_two_share_a_scorer_may_share_none(opened):
-    first, second, third = (
-        replace(opened['both'], signatures=tuple(some)) for some in ('xy', 'yz', 'zx')
-    )
-    for one, other in ((first, second), (second, third), (third, first)):
-        assert pack_differences([one], other) == []
-    (line,) = pack_differences([first, second], third)
-    assert line.startswith('scorer: none has scored all of ')
-
-
 @pytest.mark.slow
 def test_targets_that_never_met_cannot_be_joined(tmp_path, pack_of):
     packs = []

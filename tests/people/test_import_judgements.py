@@ -230,7 +230,6 @@ def test_the_judged_set_is_one_that_the_bench_reads(run, answers):
         ({'annotator': ' '}, 'annotator'),
         ({'answers': 3}, 'answers'),
         ({'item': 'x'}, r'answers\[0\].item'),
-        ({'answer': 'c'}, r'answers\[0\].answer'),
         ({'answer': 'tie '}, r'answers\[0\].answer'),
     ],
 )
@@ -246,11 +245,12 @@ def test_a_mistake_in_a_file_is_refused_by_its_place(run, answers, change, place
     'options, place',
     [
         ({'rename': ('Overal=Fluency',)}, '--rename'),
-        ({'rename': ('Overall',)}, '--rename'),
         ({'dimensions': ('Overal',)}, '--dimensions'),
+        ({'questionnaire': 'acute'}, '--questionnaire'),
+        ({'questionnaire': 'acute', 'format': 'csv'}, '--questionnaire'),
     ],
 )
-def test_a_wrong_dimension_and_no_answers_are_refused(run, answers, options, place):
+def test_a_wrong_option_and_no_answers_are_refused(run, answers, options, place):
     with user_error('--answers'):
         import_all(run, answers)
     collect_answers(run, answers, 1, num_items=3)

@@ -126,10 +126,6 @@ def test_acute_has_parlais_wordings():
         (PAIR + '    second: y\nlabels: [a, b]', 'labels'),
         ('kind: likert\nquestions: {Good: {text: How}}', 'labels'),
         (
-            'kind: likert\nlabels: [a, b]\nties: true\nquestions: {A: {text: x}}',
-            'ties',
-        ),
-        (
             'kind: likert\nlabels: [a, b]\nquestions: {Good: {text: How, first: x}}',
             'questions.Good.first',
         ),

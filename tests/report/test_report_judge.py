@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from parlai_ext.core.records import record_from_json
 from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
 from parlai_ext.report import judge
 from parlai_ext.report.browse import PageDialogues
@@ -13,7 +14,7 @@ from parlai_ext.report.page import render_rankings
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import file_table, leaderboard_csv, terminal_report
 from parlai_ext.report.view import RankingView
-from parlai_ext.results.ranking import JudgeCard, Nearness, from_json, to_json
+from parlai_ext.results.ranking import JudgeCard, Nearness, Ranking, to_json
 from tests.support.check_example import FAILS, PASSES, WEAK, example_card, example_check
 from tests.support.report_example import agreement, example_ranking
 from tests.support.store_samples import sample_manifest
@@ -157,13 +158,13 @@ def test_doubts_about_a_judge_are_cautions():
 
 def test_a_ranking_with_card_and_check_comes_back_from_its_file():
     ranking = ranking_with(WEAK)
-    assert from_json(to_json(ranking)) == ranking
+    assert record_from_json(Ranking, to_json(ranking)) == ranking
 
 
 @pytest.mark.parametrize('mean, said', [(0.21, True), (0.36, False)])
 def test_dialogues_unlike_the_judged_ones_are_called_so(mean, said):
     card = replace(example_card(), nearness=Nearness(mean, 0.35, 'fed_turn'))
-    ranking = from_json(to_json(ranking_with(PASSES, judge=card)))
+    ranking = record_from_json(Ranking, to_json(ranking_with(PASSES, judge=card)))
     for text in shown(ranking):
         flat = on_one_line(text)
         assert ('look unlike those on which this judge was tried' in flat) is said

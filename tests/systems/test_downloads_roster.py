@@ -99,7 +99,7 @@ def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch
         return here[0]
 
     monkeypatch.setattr(hub, 'fetch_weights', bring)
-    opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
+    opt = {'model': 'hugging_face/dialogpt'}
     assert download_systems([System('A', opt)])[0].files == (
         'microsoft/DialoGPT-small',
     )

@@ -126,7 +126,9 @@ def test_an_agent_with_its_own_act_speaks_alone(generator):
 
 def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(os.environ, 'HF_HUB_OFFLINE', '1')
-    opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
     monkeypatch.chdir(tmp_path)
-    with user_error("^system 'far': gpt2_size: no tokenizer of microsoft"):
-        loaded('far', **opt)
+    # whose size is ParlAI's own
+    with user_error(
+        "^system 'far': gpt2_size: no tokenizer of microsoft/DialoGPT-small"
+    ):
+        loaded('far', model='hugging_face/dialogpt')

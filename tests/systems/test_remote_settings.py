@@ -97,9 +97,14 @@ def test_the_key_comes_from_the_environment_and_stays_there(monkeypatch):
     assert made.key() == KEY and KEY not in repr(made)
 
 
-def test_a_variable_that_is_not_set_is_one_line(monkeypatch):
+@pytest.mark.parametrize(
+    'is_confined, line', [(False, 'is not set'), (True, 'is kept from .*--datapath')]
+)
+def test_a_variable_without_a_key_is_one_line(is_confined, line, monkeypatch):
     monkeypatch.delenv('TRY_KEY', raising=False)
-    with user_error(r'remote_key_env: \$TRY_KEY is not set'):
+    place = 'parlai_ext.systems.remote.settings.is_confined'
+    monkeypatch.setattr(place, lambda: is_confined)
+    with user_error(rf'remote_key_env: \$TRY_KEY {line}'):
         settings(remote_key_env='TRY_KEY')
 
 

@@ -98,7 +98,8 @@ NAMED = {
 def test_what_a_record_names_is_not_read_in_the_program(agent, more, tmp_path):
     (tmp_path / 'exact.index').touch()
     opt = {'model': agent, 'safety_system': {'model': 'ext:mini_floor'}, **more}
-    assert is_trusted(System('ours', opt))
+    # of GPT-2 without a file, the hub's weights are read
+    assert is_trusted(System('ours', opt)) == bool(more or 'gpt' not in agent)
     names = f'{tmp_path} {tmp_path}/exact.index {tmp_path}/exact zoo:others/model'
     for option, name in product({*NAMED[agent]} - {*SEEN_TO}, names.split()):
         named = {**opt, option: name}

@@ -6,6 +6,7 @@ from parlai_ext.view import (
     IntervalColumn,
     Table,
     number_column,
+    shown_table,
 )
 
 
@@ -77,3 +78,7 @@ def test_columns_without_room_stand_below_with_the_first_column_again():
 def test_marks_are_for_the_terminal_and_tags_for_the_page():
     cell = Cell('0.5', ('[0, 1]',), (('fitted', True),), '†', 'a note')
     assert cell.in_terminal() == '0.5 [0, 1] †'
+
+
+def test_the_values_of_a_table_stand_below_its_headings_in_a_file():
+    assert shown_table(('a', 'b'), [(1, None), (0.5, 'x')]).csv() == 'a,b\n1,\n0.5,x\n'

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, field_validator, model_validator
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, errors_about, nearest
+from parlai_ext.core import UserError, errors_about, known_values, nearest
 from parlai_ext.core.records import RealNumber, Record, WholeNumber
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.data.judged.readers import READERS, DataFile, is_own_file
@@ -211,7 +211,7 @@ def find_sets(folder: Path) -> dict[str, Path]:
     """
     files = files_by_name(folder)
     found = {name: card.file_among(files) for name, card in _shipped_cards().items()}
-    return {name: file for name, file in found.items() if file is not None}
+    return known_values(found)
 
 
 @cache

@@ -28,7 +28,11 @@ from parlai_ext.core import (
     grouped,
 )
 from parlai_ext.models.watch import NO_WATCH
-from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
+from parlai_ext.systems.torch_memory import (
+    count_weights,
+    give_back,
+    is_out_of_memory,
+)
 
 # Trees of token sequences, in which each distinct prefix is there once, and how
 # questions are packed into them.
@@ -591,7 +595,7 @@ class LikelihoodEngine:
         self, model: Any, vectorizer: Vectorizer, signature: str, tokens: int = TOKENS
     ):
         self.model, self.vectorizer = model.eval(), vectorizer
-        self.num_parameters = sum(one.numel() for one in model.parameters())
+        self.num_parameters = count_weights(model)
         self.signature = signature
         self.budget = Budget(tokens)
         self.watch = NO_WATCH

@@ -26,7 +26,6 @@ from parlai_ext.view.progress import byte_bar
 
 NOTE = 'parlai_ext_model.json'
 CONVERSION = 1  # one more whenever the converted bytes change
-DEFAULT_HUB = 'https://huggingface.co'
 Source = Callable[[ModelCard, Path], Path]
 
 
@@ -131,16 +130,17 @@ def _fetch_from_hub(card: ModelCard, scratch: Path) -> Path:
     """
     Return a folder with the files of a model, downloaded from the Hugging Face hub.
     """
-    if os.environ.get('HF_HUB_OFFLINE', '').lower() in ('1', 'true', 'yes', 'on'):
-        raise UserError('HF_HUB_OFFLINE forbids it')
-    hub = os.environ.get('HF_ENDPOINT') or DEFAULT_HUB
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise UserError('HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids it')
+    address = f'{constants.ENDPOINT}/{card.repository}/resolve/{card.revision}'
     folder = scratch / 'hub'
     for file in card.files:
         place = folder / file.name
         if place.is_file():
             continue  # of a run that was interrupted; it is checked below
-        url = f'{hub}/{card.repository}/resolve/{card.revision}/{file.name}'
-        fetch_pinned(url, file.sha256, place, file.size)
+        fetch_pinned(f'{address}/{file.name}', file.sha256, place, file.size)
     return folder
 
 

@@ -30,6 +30,7 @@ from parlai_ext.core import (
     UserError,
     frozen,
     json_object,
+    known_values,
     logger,
     option,
     optional,
@@ -329,7 +330,7 @@ def generation_config(
         'length_penalty': options.beam_length_penalty,
         'repetition_penalty': options.repetition_penalty,
     }
-    vars(config).update({k: v for k, v in asked_for.items() if v is not None})
+    vars(config).update(known_values(asked_for))
     return config
 
 

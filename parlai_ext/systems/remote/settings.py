@@ -19,6 +19,7 @@ from parlai_ext.core import (
     UserError,
     frozen,
     json_object,
+    known_values,
     name_secret,
     option,
     optional,
@@ -27,6 +28,7 @@ from parlai_ext.core import (
     read_truth,
     shortened,
 )
+from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, ChatReply
 
 PREFIX = 'remote'  # of the options' names
@@ -185,7 +187,7 @@ class Settings:
             **fields,
             **(self.extra or {}),
         }
-        return {name: value for name, value in body.items() if value is not None}
+        return known_values(body)
 
     def check(self) -> None:
         """
@@ -248,6 +250,11 @@ class Settings:
                 'not the key itself'
             )
         name, key = self.key_name, os.environ.get(self.key_env, '').strip()
+        if not key and is_confined():
+            raise UserError(
+                f'remote_key_env: ${name} is kept from what is not trusted, such as a '
+                'safety layer with a datapath; --datapath of the command would do'
+            )
         if not key:
             raise UserError(f'remote_key_env: ${name} is not set; `export {name}=…`')
         if not key.isascii() or not key.isprintable() or ' ' in key:
