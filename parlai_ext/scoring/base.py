@@ -676,9 +676,9 @@ class Scorer(ScorerInterface):
             calls = traceback.extract_tb(error.__traceback__)
             own = [one for one in calls if Path(one.filename).name == self.code.file]
             last = (own or calls)[-1]
-            what = f'{Path(last.filename).name}:{last.lineno}: {type(error).__name__}'
-            problem = shortened(f'{what}: {error}')
-            raise OwnScorerFailed(f'scorer {self.name}: {problem}') from error
+            where = f'scorer {self.name}: {Path(last.filename).name}:{last.lineno}'
+            what = f'{type(error).__name__}: {shortened(str(error))}'
+            raise OwnScorerFailed(f'{where}: {what}') from error
 
     def scored_dialogue(
         self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]
