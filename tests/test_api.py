@@ -207,7 +207,6 @@ def test_a_list_of_paths_is_one_of_texts(tmp_path):
         ([{'text': 'a', 'given': 'False'}, 'b'], r"\[0\]: given: .*'False'"),
         (pandas.DataFrame({'dialogue_id': [0, None], 'text': ['a', 'b']}), 'empty'),
         (pandas.DataFrame({'text': ['a']}, pandas.Index([0], name='speaker')), 'index'),
-        (['a', {'text': 'b', 'refrence': 'c'}], r"\[1\]: .*'refrence'.*'reference'"),
         ([{'text': 'a', 'Speaker': 'bot'}], "'Speaker'; did you mean 'speaker'"),
         ([{'role': 'bot', 'content': 'a', 'references': 'b'}], "mean 'reference'"),
         (pandas.DataFrame({'text': ['a'], 'dialog_id': ['0']}), "mean 'dialogue_id'"),

@@ -22,6 +22,7 @@ from parlai_ext.core.errors import (
     nearest,
     printable,
     quoted_reply,
+    refuse_misspelt,
     require_known,
     shortened,
     without_secrets,

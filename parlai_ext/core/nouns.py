@@ -223,6 +223,18 @@ class ScoredDialogue:
     evidence: Mapping[int, Any] = field(default_factory=dict)
     truncated: Mapping[int, int] = field(default_factory=dict)
 
+    @property
+    def figures(self) -> dict[int, tuple[float | None, ...]]:
+        """
+        The evidence that is tuples of numbers; pages show no other.
+        """
+        return {
+            at: row
+            for at, row in self.evidence.items()
+            if isinstance(row, tuple)
+            and all(isinstance(value, int | float | None) for value in row)
+        }
+
 
 @frozen
 class HumanJudgement:

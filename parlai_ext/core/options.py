@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
-from parlai_ext.core.errors import UserError, nearest, require_known
+from parlai_ext.core.errors import UserError, nearest, require_known, shortened
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import JsonObject, JsonValue, parse_json
 from parlai_ext.core.nouns import known_values
@@ -605,8 +605,7 @@ def _shown(value: Any) -> str:
         return KINDS[dict]
     if isinstance(value, list | tuple):
         return KINDS[tuple]
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + '…'
+    return shortened(json.dumps(value, ensure_ascii=False, default=str), 60)
 
 
 def _read_int(text: str) -> int:

@@ -215,12 +215,7 @@ def without_words(scored: ScoredDialogue) -> ScoredDialogue:
     Return scores without what may quote the dialogue: reasons, and evidence other than
     numbers.
     """
-    evidence = {
-        at: row
-        for at, row in scored.evidence.items()
-        if isinstance(row, tuple)
-        and all(isinstance(value, int | float) for value in row)
-    }
+    evidence = {at: row for at, row in scored.figures.items() if None not in row}
     scores = tuple(
         replace(score, reason=score.reason and WITHHELD) for score in scored.scores
     )

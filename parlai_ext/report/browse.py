@@ -299,9 +299,9 @@ def scored_data(
     by_turn, of_partner = _scores_by_turn(scored, names[0])
     means = [dialogue_means(dialogue, scored, name) for name in names]
     shown, turns = numeric_columns(labels), {}
+    by_index = scored.figures
     for i in range(len(dialogue.utterances)):
-        row, own = scored.evidence.get(i), by_turn.get(i, {})
-        evidence = row if isinstance(row, tuple) else ()  # other data than figures
+        evidence, own = by_index.get(i, ()), by_turn.get(i, {})
         numbers = shown if labels else range(len(evidence))
         figures = [evidence[k] for k in numbers if k < len(evidence)]
         if own or figures:

@@ -448,7 +448,7 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     ]
     choice = matching if wanted else protocols_own or list(stores)
     if len(choice) != 1:
-        choices = ', '.join(f'{key} ({name})' for key, name in names.items())
+        choices = ', '.join(f'{key} ({names[key]})' for key in choice or stores)
         raise UserError(
             f'--scores: {wanted or "not given"}; choose one of {choices}; '
             f'each is a folder of {run.root / "scores"} with its signature'

@@ -186,8 +186,8 @@ def page_size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
     shown = [min(len(turn.text), MAX_CHARACTERS) for turn in dialogue.utterances]
     size = TURN_CHARACTERS * len(shown) + sum(shown)
     if scored is not None:
-        rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
-        size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
+        rows = [scored.scores, *scored.figures.values()]
+        size += NUMBER_CHARACTERS * sum(map(len, rows))
     return size
 
 

@@ -41,7 +41,6 @@ from parlai_ext.core import (
     Score,
     ScoredDialogue,
     UserError,
-    errors_about,
     frozen,
     nearest,
     option,
@@ -49,6 +48,7 @@ from parlai_ext.core import (
     options_of,
     read_options,
     require_known,
+    shortened,
     signature_line,
     signature_values,
 )
@@ -165,12 +165,10 @@ class ItemScore:
         :param no_score: the reason where there is no other.
         :raises UserError: for a score in another dimension, or one that is no number.
         """
-        if not isinstance(self.values, Mapping):
-            problem = 'a mapping of dimensions to numbers is expected'
-            raise UserError(f'values: {problem}, not {self.values!r:.40}')
-        if not isinstance(self.reasons, Mapping):
-            problem = 'a mapping of dimensions to texts is expected'
-            raise UserError(f'reasons: {problem}, not {self.reasons!r:.40}')
+        for name, what in ('values', 'numbers'), ('reasons', 'texts'):
+            if not isinstance(given := getattr(self, name), Mapping):
+                problem = f'a mapping of dimensions to {what} is expected'
+                raise UserError(f'{name}: {problem}, not {given!r:.40}')
         if not isinstance(self.cut, int) or self.cut < 0:
             problem = 'a number of tokens is expected'
             raise UserError(f'cut: {problem}, not {self.cut!r:.40}')
@@ -191,7 +189,7 @@ class ItemScore:
             else:
                 values[name] = None
                 reason = self.reasons.get(name) or no_score
-                reasons[name] = reason or f'the scorer gives {value}'
+                reasons[name] = str(reason or f'the scorer gives {value}')
         return replace(self, values=values, reasons=reasons)
 
 
@@ -471,9 +469,9 @@ class Scorer(ScorerInterface):
             if isinstance(options, Mapping)
             else option_values(options or self.options_class())
         )
-        self.options = read_options(self.options_class, given, 'scorer: ')
         self.models = AskedModels(self.name, models)
         with self._naming_own_code():
+            self.options = read_options(self.options_class, given, 'scorer: ')
             self.prepare()
         here = f'scorer {self.name}: '
         names = self.dimensions
@@ -548,7 +546,8 @@ class Scorer(ScorerInterface):
         The signature: one line that holds all that the scores depend on. The models are
         loaded for it.
         """
-        self.load_models()
+        with self._naming_own_code(), self.naming_another():
+            self.load_models()
         self.models.complete = True
         fields: dict[str, Any] = {'scorer': self.name}
         if self.code is not None:
@@ -630,51 +629,57 @@ class Scorer(ScorerInterface):
         if not self.dimensions:
             raise UserError(f'scorer {self.name}: dimensions: it names none')
         with self._naming_own_code():
-            scores = self.score(items) if items else []
+            # nothing that it does to a list of its own could change the order here
+            scores: Any = self.score(tuple(items)) if items else []
+            try:
+                if not isinstance(scores, Sequence) or not all(
+                    isinstance(one, ItemScore) for one in scores
+                ):
+                    problem = '`score` is to return a list of ItemScore'
+                    raise UserError(f'{problem}, not {scores!r:.60}')
+                if len(scores) != len(items):
+                    raise UserError(f'{len(items)} items got {len(scores)} scores')
+                for one in scores if self.code else ():
+                    try:
+                        json.dumps(one.evidence, allow_nan=False)
+                    except NONSENSE as error:
+                        problem = f'evidence: JSON data is expected ({error})'
+                        raise UserError(problem) from None
+                return [one.completed(self.dimensions, self.no_score) for one in scores]
+            except UserError as error:
+                raise OwnScorerFailed(f'scorer {self.name}: {error}') from None
+
+    @contextmanager
+    def naming_another(self) -> Iterator[None]:
+        """
+        Add to the error about a model which other scorer would do, if `instead` has it.
+        """
         try:
-            return self._completed(scores, items)
+            yield
         except UserError as error:
-            raise OwnScorerFailed(str(error)) from None
-
-    def _completed(self, scores: Any, items: Items) -> list[ItemScore]:
-        """
-        Return scores of the right form with a value or a reason in every dimension.
-
-        :param scores: what a method `score` has returned for the items.
-        """
-        with errors_about(f'scorer {self.name}'):
-            if not isinstance(scores, Sequence) or not all(
-                isinstance(one, ItemScore) for one in scores
-            ):
-                problem = '`score` is to return a list of ItemScore'
-                raise UserError(f'{problem}, not {scores!r:.60}')
-            if len(scores) != len(items):
-                raise UserError(f'{len(items)} items got {len(scores)} scores')
-            for one in scores if self.code else ():
-                try:
-                    json.dumps(one.evidence, allow_nan=False)
-                except NONSENSE as error:
-                    problem = f'evidence: JSON data is expected ({error})'
-                    raise UserError(problem) from None
-            return [one.completed(self.dimensions, self.no_score) for one in scores]
+            if not self.instead:
+                raise
+            raise UserError(f'scorer {self.name}: {error}; {self.instead}') from None
 
     @contextmanager
     def _naming_own_code(self) -> Iterator[None]:
         """
-        Say where in the scorer's own file an exception comes from.
+        Say where an exception of a scorer from outside the package comes from: the last
+        line of its own file, else of any.
         """
         try:
             yield
-        except (UserError, OSError):
+        except UserError:
             raise
         except (Exception, SystemExit) as error:
-            file = str(self.code and self.code.file)
-            calls = traceback.extract_tb(error.__traceback__)
-            lines = [call.lineno for call in calls if call.filename.endswith(file)]
-            if not lines:
+            if self.code is None:
                 raise
-            what = f'{file}:{lines[-1]}: {type(error).__name__}: {error}'
-            raise OwnScorerFailed(f'scorer {self.name}: {what}') from error
+            calls = traceback.extract_tb(error.__traceback__)
+            own = [one for one in calls if Path(one.filename).name == self.code.file]
+            last = (own or calls)[-1]
+            where = f'scorer {self.name}: {Path(last.filename).name}:{last.lineno}'
+            what = f'{type(error).__name__}: {shortened(str(error))}'
+            raise OwnScorerFailed(f'{where}: {what}') from error
 
     def scored_dialogue(
         self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]

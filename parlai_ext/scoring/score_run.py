@@ -3,8 +3,8 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import closing
 from dataclasses import asdict, field, replace
 from functools import partial
 
@@ -121,8 +121,7 @@ class ChosenScorer:
         scorer = self.prepared(ModelHandle(machine))
         if for_dialogues:
             scorer.require_dialogues()
-        with naming_another(scorer):
-            scorer.load_models()
+        _ = scorer.signature  # loads them
         return scorer
 
     def model_systems(self) -> list[System]:
@@ -142,7 +141,7 @@ class ChosenScorer:
         """
         scorer = self.prepared()
         scorer.require_dialogues()
-        with naming_another(scorer):
+        with scorer.naming_another():
             for kind, name in scorer.named_models():
                 check_model(kind, name)
 
@@ -211,19 +210,6 @@ def require_named_scorer(section: JsonObject, given: JsonObject | None = None) -
     for kind, name in cls.from_section(section, None).named_models():
         if name not in given.values():
             require_named_options(f'judge {name!r:.200}', model_system(kind, name).opt)
-
-
-@contextmanager
-def naming_another(scorer: Scorer | type[Scorer]) -> Iterator[None]:
-    """
-    Add to the error about a model which other scorer would do, if the scorer says it.
-    """
-    try:
-        yield
-    except UserError as error:
-        if not scorer.instead:
-            raise
-        raise UserError(f'scorer {scorer.name}: {error}; {scorer.instead}') from None
 
 
 def score_signature(scorer: Scorer, include_given: bool) -> str:

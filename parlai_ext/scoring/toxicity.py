@@ -176,7 +176,7 @@ class ToxicityDetector(Detector):
         """
         Return a number from 0 (not toxic) to 1 (toxic) for each text.
         """
-        raise NotImplementedError
+        raise UserError(f'detector {self.name}: its class has no method `toxicity`')
 
     def numbers(self, items: Items) -> Sequence[float]:
         """
@@ -583,7 +583,7 @@ def load_detectors(
     loaded, missing = {}, []
     for title, detector in prepared.items():
         try:
-            detector.load_models()
+            _ = detector.signature  # loads its models
             loaded[title] = detector
         except UserError as error:
             missing.append(str(error))

@@ -583,7 +583,7 @@ def scored_from_record(record: ScoredRecord) -> ScoredDialogue:
     return ScoredDialogue(
         dialogue_id=dialogue_id,
         scores=tuple(Score(dialogue_id=dialogue_id, **row) for row in record['scores']),
-        evidence={at: evidence[at] for at in sorted(evidence)},
+        evidence=dict(sorted(evidence.items())),
         truncated={int(at): n for at, n in record['truncated'].items()},
     )
 

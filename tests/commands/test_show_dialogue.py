@@ -70,7 +70,6 @@ def test_the_beginning_of_an_id_is_enough_and_one_dimension_may_be_shown(run, ca
             {'dimension': 'Fluncy'},
             "--dimension 'Fluncy'; .* 'Fluency'",
         ),
-        ('{id}', {'scores': 'nosuch'}, '--scores: nosuch; choose one of'),
         ('{id}', {'worst': 1}, 'ID: not with --system'),
         ('{id:.3}', {}, 'no dialogue .* 4 letters'),
         ('x{rest}', {}, "did you mean '{id}'"),

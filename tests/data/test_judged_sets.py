@@ -278,10 +278,11 @@ def test_what_one_row_says_of_an_item_holds_for_it(tmp_path):
         (OWN + 'a,b,bot,Wit,3,ann\na,b,bot,Wit,3,ann\n', ':3: ann'),
         (OWN + 'a,b,bot,Wit,n/a,\n', 'none of its annotations'),
         (OWN, 'no judged turns'),
+        ('{"references": ["b"]}', ":1: no key 'references'; .*'reference'"),
     ],
 )
 def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
-    path = tmp_path / 'own.csv'
+    path = tmp_path / ('own.jsonl' if text[0] == '{' else 'own.csv')
     path.write_text(text)
     with user_error(problem):
         read('own', path)

@@ -286,7 +286,7 @@ def test_scores_are_also_named_by_their_scorer_where_one_has_it(tmp_path):
         add_scores(run, name, {'name': name})
     games = run.scores('scorer:chatmatch|reading:paper').root.name
     assert choose_scores(run, 'chatmatch') == choose_scores(run, games)
-    with user_error(r'--scores: fed; choose one of .* \(fed\)'):
+    with user_error(r'--scores: fed; choose one of \w+ \(fed\), \w+ \(fed\); '):
         choose_scores(run, 'fed')
 
 

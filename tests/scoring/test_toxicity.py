@@ -150,6 +150,8 @@ def test_a_detector_that_returns_something_else_is_named(found):
     detector.toxicity = lambda texts: found
     with user_error('capitals: 2 texts need a number from 0 to 1'):
         detector.of_texts(['a', 'b'])
+    with user_error('no method `toxicity`'):
+        ToxicityDetector().of_texts(['a'])
 
 
 def test_a_detector_of_ones_own_is_named_by_module_and_class():

@@ -44,7 +44,7 @@ class Similarity(Scorer):
             ItemScore(
                 {'Similarity': value if item.context else None},
                 {'Similarity': None if item.context else 'there is no context'},
-                evidence={'compared with': context},
+                evidence=[context],
                 cut=cut,
             )
             for item, value, context, cut in zip(

@@ -31,7 +31,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import NONSENSE, UserError, frozen, grouped, mean, parse_json
+from parlai_ext.core import (
+    NONSENSE,
+    UserError,
+    frozen,
+    grouped,
+    mean,
+    parse_json,
+    refuse_misspelt,
+)
 from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
@@ -155,6 +163,7 @@ DIALOG_KEYS = ('dialog', 'dialogue')
 SYSTEM_KEYS = ('model', 'model_name', 'system')
 OWN_NEEDED = ('context', 'system', 'quality', 'value')
 OWN_COLUMNS = (*OWN_NEEDED, 'item', 'response', 'reference', 'fact', 'annotator')
+OWN_FIELDS = ('system', 'reference', 'fact')  # of JSON, without which it is read, too
 NO_VALUE = ('', 'n/a', 'na', 'nan', 'none', 'null')
 LONGEST_FIRST_LINE = 1 << 20  # bytes by which a user's own file is recognized
 
@@ -340,7 +349,10 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     Yield the items of a user's own set: CSV, or JSON lines with the keys of ``dstc10``.
     """
     if file.path.suffix != '.csv':
-        yield from read_objects(file, organisers_items, json_lines(file.path))
+        records = list(json_lines(file.path))
+        for line, fields in records:
+            refuse_misspelt(fields, OWN_FIELDS, f'{file.path}:{line}')
+        yield from read_objects(file, organisers_items, records)
         return
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], Annotations] = {}
