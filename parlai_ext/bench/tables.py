@@ -571,9 +571,9 @@ def agreement_here(
 def render_bench_page(
     bench: Bench,
     papers: Iterable[TitledTable],
-    closing: str,
-    points: Sequence[SetPoints],
-    texts: Mapping[str, Sequence[Sequence[str]]],
+    closing: str = '',
+    points: Sequence[SetPoints] = (),
+    texts: Mapping[str, Sequence[Sequence[str]]] | None = None,
 ) -> str:
     """
     Return the page of a bench as one HTML file.
@@ -596,7 +596,7 @@ def render_bench_page(
         ],
         scatters={name: scatters(one) for name, one in by_set.items()},
         examples={
-            name: (texts[name][place], table)
+            name: (texts[name][place] if texts else (), table)
             for name, (place, table) in examples.items()
         },
     )

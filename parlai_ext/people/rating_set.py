@@ -60,6 +60,7 @@ from parlai_ext.view.page import (
     terminal_lines,
     terminal_notes,
 )
+from parlai_ext.worlds.pairings import SCHEMES
 
 # --- questionnaires -------------------------------------------------------------------
 # What annotators are asked about a dialogue, or about two side by side.
@@ -436,19 +437,17 @@ def stream_turns(
     """
     by_shard = grouped(((one.pairing_id, one.shard), one) for one in references)
     for key, here in sorted(by_shard.items()):
+        pairing = run.pairing(key[0])
+        self_play = SCHEMES[pairing.scheme].is_self_play(*pairing.speakers)
         dialogues = {
             dialogue.id: dialogue for dialogue in run.read_dialogues(run.shard(*key))
         }
         for reference in here:
-            dialogue = dialogues[reference.dialogue_id]
-            sides = dialogue.turns_of(reference.system)
-            yield (
-                reference,
-                tuple(
-                    ShownTurn(own, one.given, one.text)
-                    for own, one in zip(sides, dialogue.utterances, strict=True)
-                ),
-            )
+            turns = []
+            for place, one in enumerate(dialogues[reference.dialogue_id].utterances):
+                own = one.speaker == reference.system and not (self_play and place % 2)
+                turns.append(ShownTurn(own, one.given, one.text))
+            yield reference, tuple(turns)
 
 
 @frozen

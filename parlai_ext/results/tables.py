@@ -16,6 +16,7 @@ from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.store import Plan, RunFolder, no_garbage_collection
 from parlai_ext.view import MAX_CHARACTERS
+from parlai_ext.worlds.pairings import SCHEMES
 
 # what a turn and a number take beside the text on a page: keys, quotes, commas
 TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
@@ -227,7 +228,7 @@ def _enter_dialogue(
     judged = pairing.first
     tables.n_dialogues[judged] += 1
     if dialogue.ended_by != judged:  # of a dialogue it broke off, nothing counts
-        trivial = baseline_values(*produced_and_heard(judged, dialogue))
+        trivial = baseline_values(*produced_and_heard(pairing, dialogue))
         for name, value in trivial.items():
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
@@ -248,15 +249,16 @@ def _enter_dialogue(
 
 
 def produced_and_heard(
-    system: str, dialogue: Dialogue
+    pairing: Pairing, dialogue: Dialogue
 ) -> tuple[list[str], list[list[str]]]:
     """
-    Return what a system produced itself in a dialogue, and for each utterance the turns
-    of the other before it.
+    Return what the first system of a pairing produced itself in a dialogue, and for
+    each utterance the turns of the other before it.
     """
     produced, heard, before = [], [], []
-    for turn, own in zip(dialogue.utterances, dialogue.turns_of(system), strict=True):
-        if not own:
+    is_self_play = SCHEMES[pairing.scheme].is_self_play(*pairing.speakers)
+    for i, turn in enumerate(dialogue.utterances):
+        if i % 2 if is_self_play else turn.speaker != pairing.first:
             before.append(turn.text)
         elif not turn.given:
             produced.append(turn.text)
