@@ -10,6 +10,7 @@ from parlai_ext.audit.record import (
     FAILS,
     HOLDS,
     NAME,
+    NOT_SHOWN,
     OUTCOMES,
     Audit,
     Finding,
@@ -121,8 +122,13 @@ def audit_section(view: RankingView) -> Section | None:
     current = is_current(view.run, audit)
     questions = [(text, Table(COLUMNS, own)) for text, own in answered_questions(audit)]
     data = {'audit': audit, 'questions': questions, 'is_current': current}
-    counts = ', '.join(f'{name} {n}' for name, n in audit.outcomes.items() if name)
-    remarks = {audit.dimension: f'audit: {counts}'} if current else {}
+    counts = [
+        f'{name} {audit.outcomes[name]}'
+        for name in (FAILS, NOT_SHOWN, HOLDS)
+        if audit.outcomes[name]
+    ]
+    is_told = current and counts
+    remarks = {audit.dimension: f'audit: {", ".join(counts)}'} if is_told else {}
     return Section('audit', 'Audit', data, remarks)
 
 

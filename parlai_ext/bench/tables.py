@@ -241,7 +241,9 @@ def best_sentence(best: BestScorer | None) -> str:
         best=best,
         beaten=[one.scorer for one in rivals if one.is_beaten],
         unbeaten=[
-            f'{one.scorer} ({number(one.spearman)}, p {p_value(one.p)})'
+            f'{one.scorer} ({number(one.spearman)}'
+            + ('' if one.p is None else f', p {p_value(one.p)}')
+            + ')'
             for one in rivals
             if not one.is_beaten
         ],

@@ -110,7 +110,7 @@ class ExportCrowdsourcing(Command):
             from parlai_ext.isolation.policy import require_named
 
             names = given.systems or tuple(run.manifest.targets)
-            bots = [s for s in run.plan.roster.targets if s.name in names]
+            bots = [run.plan.roster.system(name) for name in names]
             opts = {system.name: system.opt for system in bots}
             for system in bots:  # ParlAI will load what the file says
                 require_named(system)

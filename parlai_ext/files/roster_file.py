@@ -314,6 +314,7 @@ def _options_of(model: str, given: JsonObject) -> JsonObject:
         return dict(catalogue_system(model)[0].opt)
     if (Path(model) / 'config.json').is_file() and 'model' not in given:
         return {'model': 'ext:hf', 'hf_model': model}
-    if re.fullmatch(r'.*\.py|[\w.]+:[A-Z]\w*', model):
+    is_code = re.fullmatch(r'.*\.py|(?!zoo:)[\w.]+:[A-Z]\w*', model)
+    if is_code and not Path(model).exists():
         raise UserError(f'{model} is no model file; an agent is agent:MODULE:CLASS')
     return {'model_file': model}

@@ -197,7 +197,10 @@ ADVICE = (
     'only a record that this machine did not make names that; if you trust it, name it '
     'yourself: '
 )
-NAME_SYSTEM = '--config FILE with this system, or --add-target for a target'
+NAME_SYSTEM = (
+    '--config FILE with this system, or --add-target for a target; where a command has '
+    'neither, collect_dialogues has'
+)
 NAME_JUDGE = '--judge-model-file, --scorer or --config FILE'
 LONGEST = 80  # characters of a value in a message
 

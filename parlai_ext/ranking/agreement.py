@@ -616,7 +616,7 @@ class AnnotatorAgreement:
     low: float | None = None
     high: float | None = None
     reason: str | None = None
-    level: str = ''
+    level: str | None = None
 
 
 def near_median(values: Sequence[float], deviations: float) -> list[bool]:

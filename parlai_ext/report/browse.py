@@ -43,7 +43,7 @@ class PageDialogues:
 
     dialogues: tuple[Mapping[str, Any], ...]
     total: int
-    labels: tuple[tuple[str, ...], ...] = ()
+    labels: tuple[tuple[str, ...], ...]
 
 
 @frozen(slots=True)

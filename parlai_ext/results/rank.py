@@ -307,6 +307,8 @@ def chosen_dimension(
     :param names: one at least.
     :raises UserError: when there is none of the name that is asked for.
     """
+    if asked and asked in names:
+        return asked
     wanted = (asked or OVERALL).casefold()
     dimension = min(names, key=lambda name: name.casefold() != wanted)
     if asked and dimension.casefold() != wanted:

@@ -143,7 +143,7 @@ def outside_scorer(name: str, module: ModuleType) -> type[Scorer]:
     require_known(attribute, scorers, f'scorer {name}: no scorer {attribute!r} in it')
     scorer = scorers[attribute]
     problem = ''
-    if '|' in scorer.name or scorer.name in ('', *SCORERS):
+    if '|' in str(scorer.name) or scorer.name in (None, '', *SCORERS):
         problem = f"its class needs a name of its own without '|', not {scorer.name!r}"
     elif not is_dataclass(scorer.options_class):
         problem = f'options_class: a dataclass is expected: {scorer.options_class!r}'

@@ -131,7 +131,8 @@ class RunFolder:
 
         :raises UserError: when there is none, or its manifest is damaged.
         """
-        check_files(root)
+        if os.path.lexists(Path(root, manifests.NAME)):
+            checked_files(root)
         return cls(Path(root), manifests.load(Path(root)))
 
     @classmethod
@@ -659,17 +660,29 @@ def signature_error(path: Path) -> UserError:
     )
 
 
-def check_files(folder: str | Path) -> None:
+def checked_files(root: str | Path) -> list[str]:
     """
-    Refuse a folder in which a stranger has put links to folders, through which files
-    elsewhere would be written, or pipes and devices, which may never end.
+    Return the paths of a run's files. Refuse a folder in which a stranger has put links
+    to folders, through which files elsewhere would be written, or pipes and devices,
+    which may never end.
     """
-    with contextlib.suppress(OSError):  # of what is not there, or not any more
-        for entry in os.scandir(folder):
+    folders, files = [str(root)], []
+    for folder in folders:  # to which it adds those inside
+        entries: list[os.DirEntry[str]] = []
+        with contextlib.suppress(OSError):  # it is not there, or not any more
+            entries += os.scandir(folder)
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                check_files(entry.path)
-            elif not entry.is_file():
-                raise UserError(f'{entry.path} is neither a file nor a folder here')
+                folders.append(entry.path)
+            # what was listed as a file may be gone by now, a link is looked at
+            elif entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path):
+                files.append(entry.path)
+            else:
+                raise UserError(
+                    f'{entry.path} is a link to a folder or to nothing, a pipe or a '
+                    'device: a run has files and folders only'
+                )
+    return files
 
 
 @contextlib.contextmanager
@@ -677,8 +690,10 @@ def _exclusive(root: Path) -> Iterator[None]:
     """
     Hold the folder's lock, and remove the temporary files that killed runs left.
     """
-    check_files(root)
+    checked_files(root)
     with locked(root / LOCK):
-        for path in root.rglob(f'.*{LEFTOVER}'):
-            path.unlink()
+        for path in checked_files(root):
+            name = os.path.basename(path)
+            if name.startswith('.') and name.endswith(LEFTOVER):
+                os.unlink(path)
         yield

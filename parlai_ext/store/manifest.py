@@ -521,7 +521,11 @@ def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
         for name in pairing.speakers
     }
     if changes := _changes(old, new, talked):
-        hints = (hint for key, hint in HINTS.items() if changes[0].startswith(key))
+        hints = (
+            hint
+            for key, hint in HINTS.items()
+            if all(change.startswith(key) for change in changes)
+        )
         raise UserError(
             f'{root} was made with other settings (old → new): {"; ".join(changes)}. '
             f'Set these as they were, or use another --run-dir{"".join(hints)}'

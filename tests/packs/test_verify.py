@@ -172,6 +172,7 @@ def better_answer(records):
             lambda records: records[0].update(digest='0' * 64),
             ['a digest stands for withheld texts'],
         ),
+        ('dialogues/*', better_answer, ['scores of other dialogues']),
         (
             'dialogues/*',
             lambda records: records[0]['dialog'][0][0].update(text='An easier one.'),

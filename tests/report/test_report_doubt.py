@@ -139,7 +139,7 @@ def test_a_run_that_its_audit_does_not_refute_is_as_before(run, capsys):
         assert answers[question][0] == 'good'
     # the floor scores above a system, which is a caution further down
     news, text = answers['Believe it?']
-    assert 'audit: holds 1, not shown 1' in text
+    assert 'audit: not shown 1, holds 1' in text
     assert 'The judge passed its check, but read the 1 caution below' in text
     assert news == 'open'
 

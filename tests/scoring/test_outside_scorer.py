@@ -314,6 +314,7 @@ def test_a_file_of_a_scorer_is_signed_by_what_it_holds(tmp_path):
         ({}, [{'Wit': 1}], 'list of ItemScore'),
         ({}, [ItemScore({'Wit': 'high'})], "Wit: a number or None .*'high'"),
         ({}, [ItemScore(1.0)], 'values: a mapping .*1.0'),
+        ({}, [ItemScore({'Wit': None}, 'why')], 'reasons: a mapping'),
         ({'dimensions': 'Wit'}, [], r"dimensions: a tuple .*\('Wit',\)"),
         ({'level': 'dialog'}, [], "level: 'dialog'; did you mean 'dialogue'"),
         ({'score': Scorer.score}, [], 'no method `score`'),

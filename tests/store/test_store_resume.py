@@ -202,16 +202,19 @@ def test_leftovers_of_killed_runs_are_cleared_and_nothing_else(tmp_path):
     (tmp_path / 'dialogues' / '.00000.jsonl.unfinished').write_text('half')
     (tmp_path / '.manifest.json.unfinished').write_text('half')
     (tmp_path / 'my notes.txt').write_text('keep')
+    (tmp_path / '.joined.unfinished').mkdir()  # of a command that writes there
     sample_run(tmp_path)
     assert files_under(tmp_path) == {**before, 'my notes.txt': b'keep'}
 
 
-@pytest.mark.parametrize('make', [os.mkfifo, partial(os.symlink, '/')])
+@pytest.mark.parametrize(
+    'make', [os.mkfifo, partial(os.symlink, '/'), partial(os.symlink, 'scores')]
+)
 def test_pipes_and_links_to_folders_are_no_part_of_a_run(tmp_path, make):
     sample_run(tmp_path)
     make(tmp_path / 'scores')
     for use in (RunFolder.existing, sample_run):
-        with user_error('scores is neither'):
+        with user_error('scores is a link to a folder'):
             use(tmp_path)
 
 

@@ -38,7 +38,6 @@ from parlai_ext.core import (
     grouped,
     mean,
     parse_json,
-    refuse_misspelt,
 )
 from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
@@ -351,7 +350,10 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     if file.path.suffix != '.csv':
         records = list(json_lines(file.path))
         for line, fields in records:
-            refuse_misspelt(fields, OWN_FIELDS, f'{file.path}:{line}')
+            for one in OWN_FIELDS:
+                if one not in fields and f'{one}s' in fields:
+                    where, many = f'{file.path}:{line}', f'{one}s'
+                    raise UserError(f'{where}: no key {many!r}; did you mean {one!r}?')
         yield from read_objects(file, organisers_items, records)
         return
     cells: dict[tuple[str, ...], dict[str, str]] = {}
