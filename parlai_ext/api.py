@@ -7,6 +7,7 @@ unknown argument name raises `TypeError` with the nearest right name.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import io
@@ -32,7 +33,6 @@ from parlai_ext.core import (
     plain_value,
     read_options,
     reference_texts,
-    refuse_misspelt,
     require_known,
 )
 from parlai_ext.engines import Machine, data_in
@@ -477,7 +477,7 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
             f'{where}: a text, (speaker, text) or a mapping with `text`, or `role` and '
             f'`content`, is expected, not {turn!r:.80}'
         )
-    refuse_misspelt(turn, TURN_KEYS, where)
+    _refuse_misspelt(turn, TURN_KEYS, where)
     if half_character(turn['text']):
         raise UserError(f'{where}: half a character in {ascii(turn["text"][:40])}')
     named = speaker if turn.get('speaker') is None else turn['speaker']
@@ -495,6 +495,18 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
     return Utterance(str(named), turn['text'], bool(given), references)
 
 
+def _refuse_misspelt(keys: Iterable[Any], known: Sequence[str], where: str) -> None:
+    """
+    Refuse a key that is nearly a known one, where that is not there; other keys are
+    passed over, as turns of a data set may have their own.
+    """
+    absent = [name for name in known if name not in keys]
+    for key in keys:
+        near = difflib.get_close_matches(str(key).lower(), absent, n=1, cutoff=0.8)
+        if near and key not in known:
+            raise UserError(f'{where}: no key {key!r:.60}; did you mean {near[0]!r}?')
+
+
 def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
     """
     Return the dialogues of a DataFrame with one turn in each row, in its order.
@@ -508,7 +520,7 @@ def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
         if name not in frame.columns:
             problem = 'is the index, which is not read; reset_index() makes it a column'
             raise UserError(f'dialogues: `{name}` {problem}')
-    refuse_misspelt(frame.columns, known, 'dialogues')
+    _refuse_misspelt(frame.columns, known, 'dialogues')
     columns = [c for c in known if c in frame.columns]
     if 'dialogue_id' in columns and frame['dialogue_id'].isna().any():
         raise UserError('dialogues: column `dialogue_id`: is empty in some rows')

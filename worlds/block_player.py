@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     Dialogue,
     Opener,
     Pairing,
@@ -144,7 +144,7 @@ class KeptReplies:
             if record['speaker'] != player.name or len(replies) != number:
                 return None
             self._random = record['random'] or self._random
-        except NONSENSE:  # somebody else's lines
+        except DATA_ERRORS:  # somebody else's lines
             return None
         self._number += 1
         return replies

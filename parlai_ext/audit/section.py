@@ -122,10 +122,11 @@ def audit_section(view: RankingView) -> Section | None:
     current = is_current(view.run, audit)
     questions = [(text, Table(COLUMNS, own)) for text, own in answered_questions(audit)]
     data = {'audit': audit, 'questions': questions, 'is_current': current}
+    outcomes = audit.outcomes
     counts = [
-        f'{name} {audit.outcomes[name]}'
+        f'{name} {outcomes[name]}'
         for name in (FAILS, NOT_SHOWN, HOLDS)
-        if audit.outcomes[name]
+        if outcomes[name]
     ]
     is_told = current and counts
     remarks = {audit.dimension: f'audit: {", ".join(counts)}'} if is_told else {}

@@ -10,7 +10,7 @@ from filecmp import cmp
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import NONSENSE, UserError, frozen, option
+from parlai_ext.core import DATA_ERRORS, UserError, frozen, option
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import missing_file
 from parlai_ext.isolation.policy import Options, note_trust, trusted_hashes
@@ -176,7 +176,7 @@ def moved_options(opt: Options, source: Path, output: Path, suffixes: set[str]) 
                 kept[key] = f'{output.absolute()}{value.removeprefix(old_path)}'
     try:
         return json.dumps(kept, indent=4) + '\n'  # as ParlAI writes them
-    except NONSENSE as e:
+    except DATA_ERRORS as e:
         problem = 'options that JSON cannot hold'
         raise UserError(f'{source}.opt: {problem}: {e}') from None
 

@@ -6,7 +6,7 @@ They are imported from here: ``from parlai_ext.core import UserError, option``.
 """
 
 from parlai_ext.core.errors import (
-    NONSENSE,
+    DATA_ERRORS,
     SHORTEST_SECRET,
     ChangedStream,
     SystemFailed,
@@ -22,7 +22,6 @@ from parlai_ext.core.errors import (
     nearest,
     printable,
     quoted_reply,
-    refuse_misspelt,
     require_known,
     shortened,
     without_secrets,

@@ -16,7 +16,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TextIO, cast
@@ -24,7 +24,7 @@ from typing import Any, TextIO, cast
 MAX_SHOWN = 20
 logger = logging.getLogger('parlai_ext')  # of warnings, which end nothing
 # what the code for data of our own raises on a stranger's
-NONSENSE = (
+DATA_ERRORS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -132,18 +132,6 @@ def require_known(name: str, known: Iterable[str], problem: str) -> None:
     """
     if name not in known:
         raise UserError(f'{problem}; {nearest(name, known)}')
-
-
-def refuse_misspelt(keys: Collection[Any], known: Sequence[str], where: str) -> None:
-    """
-    Refuse a key that is nearly a known one, where that is not there; other keys are
-    passed over, as turns of a data set may have their own.
-    """
-    absent = [name for name in known if name not in keys]
-    for key in keys:
-        near = difflib.get_close_matches(str(key).lower(), absent, n=1, cutoff=0.8)
-        if near and key not in known:
-            raise UserError(f'{where}: no key {key!r:.60}; did you mean {near[0]!r}?')
 
 
 class SystemFailed(UserError):

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     Dialogue,
     UserError,
     Utterance,
@@ -324,7 +324,7 @@ def _export(
     def records(record: Record) -> list[Record]:
         try:
             return list(unpack(record))
-        except NONSENSE:
+        except DATA_ERRORS:
             raise BadRecord(f'laid out otherwise than {example}') from None
 
     return record_format(example, keys, OPENAI.dialogue, unpack=records)

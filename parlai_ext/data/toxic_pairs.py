@@ -22,7 +22,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from parlai_ext.core import NONSENSE, UserError, frozen, nearest, option, require_known
+from parlai_ext.core import (
+    DATA_ERRORS,
+    UserError,
+    frozen,
+    nearest,
+    option,
+    require_known,
+)
 from parlai_ext.core.records import user_record
 from parlai_ext.data.corpora import PairColumns
 from parlai_ext.files import json_lines, parse_number, read_csv, read_json
@@ -523,7 +530,7 @@ def toxichat_threads(path: Path) -> Iterator[Thread]:
                 )
                 for name, turn in (*turns, *bots)
             )
-        except NONSENSE as error:
+        except DATA_ERRORS as error:
             raise UserError(
                 f'{path}:{number}: no thread of ToxiChat: {error!r}'
             ) from None

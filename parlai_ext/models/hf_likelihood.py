@@ -14,7 +14,7 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     JsonObject,
     Question,
     System,
@@ -394,7 +394,7 @@ def check_seq2seq(judge: Seq2Seq) -> Seq2Seq:
         with torch.inference_mode():
             output = judge.model(input_ids=xs, decoder_input_ids=ys)
             logits = output.logits[0, start - 1 :]
-    except NONSENSE as e:
+    except DATA_ERRORS as e:
         raise UserError(
             f'{kind} cannot be asked as an encoder-decoder: {shortened(str(e))}'
         ) from e

@@ -76,7 +76,7 @@ from parlai_ext.worlds.schedule import Block, ShardKey
 MOST_DRAWS = 2**31  # seeds to draw from
 # bytes of a pack's files whose records stay in memory, in about twice as many: what is
 # made again is drawn from all shards in random order
-MOST_HELD = 256_000_000
+ROOM_FOR_DRAWS = 256_000_000
 ENDPOINT = 'ext:remote'  # its answers are not ours to repeat
 MEANS = ('biases', 'human_anchor')  # what a check says besides its counts
 Made = tuple[str, list[str]]  # what was the same again, and what was not
@@ -662,7 +662,7 @@ def check_pack(
             findings.append(finding_of('manifest', '', [line]))
         else:
             manifest = pack.manifest
-            pack.run.room = MOST_HELD
+            pack.run.room = ROOM_FOR_DRAWS
             findings += content_findings(pack)
             if any(finding.problems for finding in findings):
                 text = 'nothing, since what is there is wrong'

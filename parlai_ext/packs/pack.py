@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import NONSENSE, UserError, frozen, option, parse_own_json
+from parlai_ext.core import DATA_ERRORS, UserError, frozen, option, parse_own_json
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, dumps
 from parlai_ext.store import manifest as manifests
@@ -335,7 +335,7 @@ def readable(path: Path, folder: Path) -> Iterator[None]:
     except UserError as error:
         line = ADVICE.sub('', str(error)).replace(f'{folder}/', '')
         raise UserError(f'{path}: {line.removeprefix(f"{path}: ")}') from None
-    except (*NONSENSE, MemoryError) as error:
+    except (*DATA_ERRORS, MemoryError) as error:
         line = ' '.join(str(error).split())[:120]
         raise UserError(
             f'{path} cannot be read: {type(error).__name__}: {line}'

@@ -17,7 +17,7 @@ from typing import Any
 import scipy
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     HumanJudgement,
     JsonObject,
     UserError,
@@ -561,7 +561,7 @@ def _acute_comparison(
     if row.get('pairs_to_eval'):
         try:
             ids = _dialogue_ids(row['pairs_to_eval'], batch, first, second)
-        except (SyntaxError, *NONSENSE):
+        except (SyntaxError, *DATA_ERRORS):
             raise UserError(
                 f'{where}: column pairs_to_eval: the pair as ACUTE-Eval writes it is '
                 'expected, with speakers_to_eval and dialogue_ids'

@@ -193,15 +193,16 @@ def _tested(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
     Return what was tried on the originals of each author: at the end all parrots
     together, and of the single kinds of parrots the one above which they score least.
     """
-    tested = grouped(
+    by_author = grouped(
         (kind.source, kind)
         for kind in (check.kinds if check else ())
         if kind.outcome != UNTESTED
     )
-    for kinds in tested.values():
+    tested = {}
+    for author, kinds in by_author.items():
         parrots = [kind for kind in kinds if kind.kind in PARROTS]
-        kinds[:] = [kind for kind in kinds if kind not in parrots]
-        kinds += sorted(parrots, key=attrgetter('share'))[:1]
+        others = [kind for kind in kinds if kind.kind not in PARROTS]
+        tested[author] = others + sorted(parrots, key=attrgetter('share'))[:1]
     return tested
 
 

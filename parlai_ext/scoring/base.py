@@ -34,7 +34,7 @@ import numpy as np
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     Dialogue,
     JsonObject,
     JudgeModel,
@@ -630,24 +630,32 @@ class Scorer(ScorerInterface):
             raise UserError(f'scorer {self.name}: dimensions: it names none')
         with self._naming_own_code():
             # nothing that it does to a list of its own could change the order here
-            scores: Any = self.score(tuple(items)) if items else []
+            scores = self.score(tuple(items)) if items else []
             try:
-                if not isinstance(scores, Sequence) or not all(
-                    isinstance(one, ItemScore) for one in scores
-                ):
-                    problem = '`score` is to return a list of ItemScore'
-                    raise UserError(f'{problem}, not {scores!r:.60}')
-                if len(scores) != len(items):
-                    raise UserError(f'{len(items)} items got {len(scores)} scores')
-                for one in scores if self.code else ():
-                    try:
-                        json.dumps(one.evidence, allow_nan=False)
-                    except NONSENSE as error:
-                        problem = f'evidence: JSON data is expected ({error})'
-                        raise UserError(problem) from None
-                return [one.completed(self.dimensions, self.no_score) for one in scores]
+                return self._completed(scores, len(items))
             except UserError as error:
                 raise OwnScorerFailed(f'scorer {self.name}: {error}') from None
+
+    def _completed(self, scores: Any, n_items: int) -> list[ItemScore]:
+        """
+        Return scores of the right form with a value or a reason in every dimension.
+
+        :param scores: what a method `score` has returned for so many items.
+        """
+        if not isinstance(scores, Sequence) or not all(
+            isinstance(one, ItemScore) for one in scores
+        ):
+            problem = '`score` is to return a list of ItemScore'
+            raise UserError(f'{problem}, not {scores!r:.60}')
+        if len(scores) != n_items:
+            raise UserError(f'{n_items} items got {len(scores)} scores')
+        for one in scores if self.code else ():
+            try:
+                json.dumps(one.evidence, allow_nan=False)
+            except DATA_ERRORS as error:
+                problem = f'evidence: JSON data is expected ({error})'
+                raise UserError(problem) from None
+        return [one.completed(self.dimensions, self.no_score) for one in scores]
 
     @contextmanager
     def naming_another(self) -> Iterator[None]:

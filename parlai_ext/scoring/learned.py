@@ -27,7 +27,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import NONSENSE, UserError, chunks, frozen, nearest, option
+from parlai_ext.core import DATA_ERRORS, UserError, chunks, frozen, nearest, option
 from parlai_ext.files import Document, read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
@@ -489,7 +489,7 @@ def read_weights(name: str) -> JudgeWeights:
             for block in (*BLOCKS, *([ADAPTED] if card.adapter_sha256 else []))
         }
         bias = float(tensors['bias'][0])
-    except NONSENSE:
+    except DATA_ERRORS:
         raise UserError(
             f'{folder / WEIGHTS}: these are no weights of a learned judge'
         ) from None
@@ -512,7 +512,7 @@ def read_corpora(path: Path) -> JudgedCorpora:
     try:
         _, points = _tensors(path)
         return JudgedCorpora.from_tensors(points)
-    except NONSENSE:
+    except DATA_ERRORS:
         raise UserError(f'{path}: these are no corpora of a learned judge') from None
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     Dialogue,
     JsonObject,
     Score,
@@ -193,7 +193,7 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             who = 'another process'
-            with suppress(OSError, *NONSENSE):
+            with suppress(OSError, *DATA_ERRORS):
                 holder = parse_json(path.read_bytes())
                 who = f'process {holder["pid"]} on {holder["host"]}'
             raise UserError(
@@ -395,7 +395,7 @@ def decode_shard(
         try:
             record = decode(line, is_intact)
             shard = record.pop('shard')
-        except NONSENSE as error:
+        except DATA_ERRORS as error:
             raise damage_error(
                 path, f'line {n + 1} is damaged ({short_text(error)})'
             ) from None
@@ -429,7 +429,7 @@ def read_records(
     for n, record in enumerate(records):
         try:
             values.append(read(record))
-        except NONSENSE:
+        except DATA_ERRORS:
             raise damage_error(path, f'line {n + 1} is no {kind}') from None
     return values
 
@@ -622,7 +622,7 @@ class PartialWork:
         self._end = 0  # of what is sound in the file: up to its first damaged line
         data = path.read_bytes() if path.exists() else b''
         *lines, _ = data.split(b'\n')  # the last one was cut off
-        with suppress(*NONSENSE):  # of a damaged line
+        with suppress(*DATA_ERRORS):  # of a damaged line
             for line in lines:
                 record = decode(line)
                 if self._end:

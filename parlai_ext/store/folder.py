@@ -690,10 +690,9 @@ def _exclusive(root: Path) -> Iterator[None]:
     """
     Hold the folder's lock, and remove the temporary files that killed runs left.
     """
-    checked_files(root)
+    files = checked_files(root)
     with locked(root / LOCK):
-        for path in checked_files(root):
-            name = os.path.basename(path)
-            if name.startswith('.') and name.endswith(LEFTOVER):
-                os.unlink(path)
+        for path in map(Path, files):
+            if path.name.startswith('.') and path.name.endswith(LEFTOVER):
+                path.unlink(missing_ok=True)  # whoever was at work may have ended well
         yield

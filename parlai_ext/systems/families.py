@@ -386,8 +386,8 @@ def rows_of_own_dialogue(agent: Any, clones: Sequence[Any]) -> Iterator[None]:
         return
     rows: list[int] = []
 
-    if agent.rank_top_k <= 0:  # torch_ranker_agent.py:559 makes a tensor of each rank
-        agent.rank_top_k = agent.opt['cap_num_predictions']
+    if agent.rank_top_k <= 0:  # all: torch_ranker_agent.py:559 makes a tensor of each
+        agent.rank_top_k = agent.opt['cap_num_predictions']  # of which it keeps so many
 
     def eval_step(batch: Batch) -> Any:
         rows[:] = batch.valid_indices.tolist()

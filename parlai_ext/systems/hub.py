@@ -12,7 +12,7 @@ from pathlib import Path
 
 from parlai_ext.compat.agents import is_reachable
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     YES,
     JsonObject,
     UserError,
@@ -177,7 +177,7 @@ def weight_files(weights: Path) -> list[Path]:
     try:
         named = parse_json(weights.read_bytes())['weight_map'].values()
         files = [weights.parent / name for name in sorted(set(named))]
-    except NONSENSE as e:
+    except DATA_ERRORS as e:
         raise UserError(f'hf_model: {weights} is no index of weights: {e}') from None
     for file in files:
         check_file_of_folder(file, weights.parent)

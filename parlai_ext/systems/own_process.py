@@ -21,7 +21,7 @@ import torch
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import NONSENSE, JsonObject, UserError, logger, printable
+from parlai_ext.core import DATA_ERRORS, JsonObject, UserError, logger, printable
 from parlai_ext.engines import data_folder, use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
 from parlai_ext.isolation.policy import Options, warn_once
@@ -57,7 +57,7 @@ def answers_of_a_kind() -> Iterator[None]:
     """
     try:
         yield
-    except (*NONSENSE, AgentRaised) as error:
+    except (*DATA_ERRORS, AgentRaised) as error:
         raise UserError(f'its process gives no answer: {in_words(error)}') from None
 
 

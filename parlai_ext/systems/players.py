@@ -27,7 +27,7 @@ from parlai.core.opt import Opt
 from parlai.core.torch_agent import TorchAgent
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     JsonObject,
     UserError,
     errors_of_system,
@@ -333,7 +333,7 @@ def read_reply(act: Any) -> Reply:
         return Reply(None, 'no reply (None)')
     try:
         text = act['text']
-    except NONSENSE:
+    except DATA_ERRORS:
         return Reply(None, 'reply without a text')
     if text is None:
         return Reply(None, act.get('reason') or 'the text of the reply is None')

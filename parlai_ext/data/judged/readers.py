@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     UserError,
     frozen,
     grouped,
@@ -351,9 +351,10 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
         records = list(json_lines(file.path))
         for line, fields in records:
             for one in OWN_FIELDS:
-                if one not in fields and f'{one}s' in fields:
-                    where, many = f'{file.path}:{line}', f'{one}s'
-                    raise UserError(f'{where}: no key {many!r}; did you mean {one!r}?')
+                many = f'{one}s'
+                if many in fields and one not in fields:
+                    problem = f'no key {many!r}; did you mean {one!r}?'
+                    raise UserError(f'{file.path}:{line}: {problem}')
         yield from read_objects(file, organisers_items, records)
         return
     cells: dict[tuple[str, ...], dict[str, str]] = {}
@@ -514,7 +515,7 @@ def segment_annotations(file: DataFile) -> dict[tuple[str, int], list[Annotation
                 for quality, value in values.items():
                     given = Annotation(str(raw.get('user_name')), value)
                     answers.setdefault(quality, []).append(given)
-        except (*NONSENSE, BadRecord) as e:
+        except (*DATA_ERRORS, BadRecord) as e:
             problem = f'an annotation of two sides is expected ({e!r})'
             raise file.error(line, problem) from None
     return by_segment
@@ -559,7 +560,7 @@ def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
                 for sender, same in groupby(messages, key=lambda m: m['sender'])
             ]
             ratings = chat.get('ratings') or {}
-        except NONSENSE:
+        except DATA_ERRORS:
             problem = 'messages with text and sender are expected'
             raise file.error(place, problem) from None
         chosen = [value for value in ratings.values() if value != UNTOUCHED]

@@ -23,7 +23,7 @@ from safetensors import torch as torch_file
 from safetensors.numpy import save_file
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import NONSENSE, JsonObject, UserError, first_line
+from parlai_ext.core import DATA_ERRORS, JsonObject, UserError, first_line
 from parlai_ext.files import read_file
 from parlai_ext.systems.safe.read import disk_errors, read_in_child, read_pickle
 
@@ -190,7 +190,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
             weights = load_gguf_checkpoint(file, True, network)['tensors']
         with disk_errors(folder):
             torch_file.save_file(weights, folder / WEIGHTS, {'format': 'pt'})
-    except NONSENSE as error:
+    except DATA_ERRORS as error:
         raise UserError(f'{file.name} cannot be converted: {error}') from None
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import httpx2
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     JsonObject,
     UserError,
     frozen,
@@ -151,7 +151,7 @@ class ReplyCache:
         rows = self._run('SELECT answer FROM answers WHERE key = ?', key)
         try:
             return RemoteReply(**parse_own_json(rows[0][0])) if rows else None
-        except NONSENSE as error:
+        except DATA_ERRORS as error:
             raise self._bad(error) from None
 
     def put(self, key: str, reply: RemoteReply) -> RemoteReply:
@@ -622,5 +622,5 @@ def seconds_to_wait(header: str | None) -> float | None:
         return max(0.0, float(header))
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except NONSENSE:
+    except DATA_ERRORS:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from parlai_ext.core import NONSENSE, JsonObject, shortened
+from parlai_ext.core import DATA_ERRORS, JsonObject, shortened
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.remote.settings import (
     Malformed,
@@ -51,7 +51,7 @@ def reply(data: Any) -> RemoteReply:
         [choice] = data['choices'][:1]
         message, ended = choice['message'], choice.get('finish_reason')
         text = message.get('content')
-    except NONSENSE:
+    except DATA_ERRORS:
         raise Malformed('no chat completion: choices[0].message is missing') from None
     if text or (text is not None and ended in (None, 'stop')):
         answer = read_answer(data, text, None, alternatives(choice.get('logprobs')))
@@ -76,7 +76,7 @@ def alternatives(logprobs: Any) -> list[list[list[Any]]] | None:
             ]
             for place in logprobs['content']
         ]
-    except NONSENSE:
+    except DATA_ERRORS:
         return None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from parlai_ext.core import (
-    NONSENSE,
+    DATA_ERRORS,
     SHORTEST_SECRET,
     JsonObject,
     UserError,
@@ -197,7 +197,7 @@ class Settings:
         parts = _checked_url(self.url)
         try:
             json.dumps(self.extra, allow_nan=False)
-        except NONSENSE as error:
+        except DATA_ERRORS as error:
             raise UserError(f'remote_extra: it is no JSON: {error}') from None
         for secret in _secret_names(self.extra):
             raise UserError(

@@ -19,7 +19,13 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from parlai_ext.core import NONSENSE, UserError, first_line, parse_json, parse_own_json
+from parlai_ext.core import (
+    DATA_ERRORS,
+    UserError,
+    first_line,
+    parse_json,
+    parse_own_json,
+)
 from parlai_ext.files import open_zip
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
@@ -471,7 +477,7 @@ def _as_json_value(key: str, value: Any) -> Any:
     try:
         if parse_json(json.dumps(value)) == value:
             return value
-    except NONSENSE:
+    except DATA_ERRORS:
         pass
     raise UserError(
         f'the entry {key!r} is more than safetensors can hold beside weights'
