@@ -35,7 +35,7 @@ os.environ.setdefault('HF_HUB_OFFLINE', '1')
 
 import torch
 
-from benchmarks.support.measures import CLOCKS, start
+from benchmarks.support.measures import CLOCKS, print_head, print_row, start
 from parlai_ext.bench.plan import parse_variant
 from parlai_ext.core import UserError, options_of
 from parlai_ext.data.judged.cards import read_card
@@ -44,6 +44,7 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import SCORERS, find_scorer
+from parlai_ext.view import number
 from parlai_ext.view.progress import bar_of
 
 SET = 'usr_topical'
@@ -205,17 +206,6 @@ def timed_items(items: Sequence[JudgedItem], scorer: Scorer) -> list[ScoringItem
     ]
 
 
-def line(result: Speed) -> str:
-    """
-    Return the line of a scorer in the table.
-    """
-    if result.per_second is None:
-        return f'{result.scorer:28} – {result.reason}'
-    times = '' if result.times_base is None else f'{result.times_base:.3g}'
-    missing = f'  {result.missing:.0%} without a score' if result.missing else ''
-    return f'{result.scorer:28} {result.per_second:12,.3g} {times:>12}{missing}'
-
-
 def main(opt: argparse.Namespace) -> None:
     """
     Time the scorers and print the table; write it as JSON on request.
@@ -233,9 +223,10 @@ def main(opt: argparse.Namespace) -> None:
         clock=opt.clock,
     )
     print(f'{opt.set}; {machine}; medians of {opt.repeats} rounds')
-    print(f'{"scorer":28} {"utterances/s":>12} {"x " + opt.base:>12}')
-    for result in results:
-        print(line(result))
+    print_head('scorer', 'utterances/s', f'x {opt.base}', 'without a score')
+    for one in results:
+        cells = number(one.per_second), number(one.times_base), f'{one.missing:.0%}'
+        print_row(one.scorer, *((one.reason,) if one.reason else cells))
     if opt.json:
         rows = [asdict(result) for result in results]
         text = json.dumps({'machine': machine, 'speeds': rows}, indent=1)

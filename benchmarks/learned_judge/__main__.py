@@ -49,7 +49,7 @@ from benchmarks.learned_judge.fit import (
 from benchmarks.learned_judge.items import SETS, read_set
 from benchmarks.learned_judge.judge_weights import unit_scale
 from benchmarks.support.agreement_text import agreement_text
-from benchmarks.support.measures import start
+from benchmarks.support.measures import print_head, print_row, start
 from parlai_ext import zoo_configs
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
@@ -69,6 +69,7 @@ from parlai_ext.scoring.learned import (
 )
 from parlai_ext.store import write_file
 from parlai_ext.training.fit_judge import InputCache, write_judge
+from parlai_ext.view import number
 
 JUDGE, ENCODER = 'smollm2-135m-q4', 'mpnet'
 AS_READ = 'smollm2-135m-q4,hf_dtype=bfloat16'
@@ -102,8 +103,7 @@ def print_agreement(
     Print the agreement of judges that were learned without each set, beside that of
     plain numbers.
     """
-    heads = ('without', 'turns', '95 %', 'systems', 'dialogues', *PLAIN)
-    print(f'{"":34}' + ''.join(f'{head:>16}' for head in heads))
+    print_head('set', 'without', 'turns', '95 %', 'systems', 'dialogues', *PLAIN)
     found: list[Agreement] = []
     samples = []
     for name in names:
@@ -117,14 +117,14 @@ def print_agreement(
         samples.append(drawn)
         low, high = percentile_ends(drawn)
         plain = [
-            agreement(responses, material.number(name, number)).turns
-            for number in PLAIN.values()
+            agreement(responses, material.number(name, key)).turns
+            for key in PLAIN.values()
         ]
-        interval = f'{low:.2f} to {high:.2f}'
-        cells = [without, one.turns, interval, one.systems, one.dialogues]
-        print(
-            f'{name + ("" if fold else " (inputs alone)"):34}'
-            + ''.join(_cell(cell) for cell in [*cells, *plain])
+        print_row(
+            name if fold else f'{name} (inputs alone)',
+            *map(number, (without, one.turns)),
+            f'{low:.2f} to {high:.2f}',
+            *map(number, (one.systems, one.dialogues, *plain)),
         )
     turns = [k for k, name in enumerate(names) if SETS[name].turns == 1]
     mean = float(np.mean([found[k].turns for k in turns]))
@@ -285,12 +285,6 @@ ABOUT = {
 }
 
 
-def _cell(value: float | str | None) -> str:
-    if value is None:
-        return f'{"–":>16}'
-    return f'{value:>16}' if isinstance(value, str) else f'{value:>16.2f}'
-
-
 def main(opt: argparse.Namespace) -> None:
     """
     Print what was asked for.
@@ -298,8 +292,7 @@ def main(opt: argparse.Namespace) -> None:
     if opt.corpora:
         print_corpora(opt)
         return
-    if opt.write:
-        adapter.main(opt)
+    adapter.learn_folds(opt)
     material = read_material(opt)
     print('left out one by one, with all that shares a corpus or a study:')
     print_agreement(material, VISIBLE, VISIBLE)
@@ -325,5 +318,6 @@ if __name__ == '__main__':
         final=False,
         write=False,
         corpora=False,
-        folds=[ALL],
+        contexts=32,
+        folds=[],
     )

@@ -1,29 +1,30 @@
 """
 Learn the adapter of the shipped judge, with which its sentence encoder reads a response
-after its context, on a GPU (minutes for each fold; hours on a CPU).
+after its context, in bfloat16: a minute for each fold on a GPU, an hour on two cores
+that compute in it.
 
-    python -m benchmarks.learned_judge.adapter --data FOLDER --cache FOLDER \
-        [--folds fed_turn jsalt … all]
+    python -m benchmarks.learned_judge --data FOLDER --cache FOLDER \
+        --folds fed_turn esl+topical_dstc10 … all [--contexts 16]
 
-A fold is a set that is left out with all that shares a corpus or a study with it, or
-`all`, which is what is shipped. First the encoder learns to find the true reply among
-five in dialogues between people; then people's judgements and spoilt replies. What each
-fold says of its set and of the copies of its corpus goes to CACHE/adapter/FOLD.json,
-the adapter of `all` beside it; benchmarks.learned_judge reads both.
+A fold is one set, or several joined by `+`, that are left out with all that shares a
+corpus or a study with them, or `all`, which is what is shipped. First the encoder
+learns to find the true reply among five in dialogues between people, which folds that
+have the same dialogues do once; then people's judgements and spoilt replies. What a
+fold says of a set and of the copies of its corpus goes to CACHE/adapter/SET.json, the
+adapter of `all` beside it; benchmarks.learned_judge reads both.
 """
 
 import argparse
-import copy
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import nn
 from torch.nn import functional
 
@@ -35,21 +36,26 @@ from benchmarks.learned_judge.copies import (
     pair_places,
 )
 from benchmarks.learned_judge.fit import ALL
-from benchmarks.learned_judge.items import SETS, ResponseSet, read_set, training_sets
-from benchmarks.support.measures import start
+from benchmarks.learned_judge.items import SETS, ResponseSet, read_set
+from parlai_ext.core import chunks
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.response_reader import SCALE, features, pair_ids
+from parlai_ext.models.response_reader import (
+    changed_layers,
+    features,
+    pair_ids,
+)
 from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.learned import ADAPTER
 from parlai_ext.store import write_file
 from parlai_ext.view.progress import bar_of
 
 DIALOGUES = READERS['dd'], READERS['ed']
-AT_ONCE = 128  # responses that are scored together
+AT_ONCE, WIDTHS = 32, 16  # responses of like length that are read together, padded
 RANK = 16
 FIRST_STEPS, STEPS = 700, 400
 FIRST_RATE, RATE = 5e-4, 3e-4
-CONTEXTS, REPLIES = 32, 5  # of a step in dialogues; the first reply is the true one
+REPLIES = 5  # to each context of a step in dialogues; the first is the true one
 SETS_AT_ONCE, RESPONSES, PAIRS = 3, 20, 24  # of a step in judgements
 CLEAR = 0.25  # difference of two labels from which they are a pair
 GENERIC = (
@@ -57,26 +63,6 @@ GENERIC = (
     *('thank you.', 'sounds good.', 'i am not sure.', 'haha.', 'what do you mean?'),
     *('me too.', 'i love it!'),
 )
-
-
-class Change(nn.Module):
-    """
-    A linear layer with a low-rank change.
-    """
-
-    def __init__(self, layer: nn.Linear):
-        super().__init__()
-        self.layer = layer
-        spread = math.sqrt(layer.in_features)
-        self.A = nn.Parameter(torch.randn(RANK, layer.in_features) / spread)
-        self.B = nn.Parameter(torch.zeros(layer.out_features, RANK))
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """
-        Return what the layer gives, changed.
-        """
-        low = functional.linear(inputs, self.A)
-        return self.layer(inputs) + SCALE * functional.linear(low, self.B)
 
 
 class Reader(nn.Module):
@@ -87,14 +73,16 @@ class Reader(nn.Module):
     def __init__(self, encoder: MeanPooling):
         super().__init__()
         self.encoder = encoder
-        self.body = copy.deepcopy(encoder.model)  # the next fold begins with it, too
-        self.body.requires_grad_(False)
-        for name, layer in list(self.body.named_modules()):
+        encoder.model.requires_grad_(False)
+        self.changes = nn.ModuleDict()
+        for name, layer in encoder.model.named_modules():
             if isinstance(layer, nn.Linear) and 'pooler' not in name:
-                parent, _, own = name.rpartition('.')
-                setattr(self.body.get_submodule(parent), own, Change(layer))
+                down = torch.randn(RANK, layer.in_features) / layer.in_features**0.5
+                change = {'A': down, 'B': torch.zeros(layer.out_features, RANK)}
+                # no module may have a point in its name
+                self.changes[name.replace('.', '/')] = nn.ParameterDict(change)
         self.drop = nn.Dropout(0.1)
-        self.hid = nn.Linear(2 * self.body.config.hidden_size, 128)
+        self.hid = nn.Linear(2 * encoder.model.config.hidden_size, 128)
         self.top = nn.Linear(128, 1)
         self.to(encoder.device)
 
@@ -102,30 +90,33 @@ class Reader(nn.Module):
         """
         Return one number for each response.
         """
-        encoded = [pair_ids(self.encoder, (tuple(i.context), i.text)) for i in items]
-        padded = self.encoder.tokenizer.pad(encoded, return_tensors='pt')
-        inputs = {key: value.to(self.encoder.device) for key, value in padded.items()}
-        device = self.encoder.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=device == 'cuda'):
-            states = self.body(**inputs).last_hidden_state
-            both = features(states, inputs, self.encoder.tokenizer.sep_token_id)
+        read = self.encoder
+        read.model.train(self.training)
+        encoded = [pair_ids(read, (tuple(i.context), i.text)) for i in items]
+        order = sorted(range(len(items)), key=lambda k: len(encoded[k]['input_ids']))
+        changes = {
+            name.replace('/', '.'): (one['A'], one['B'])
+            for name, one in self.changes.items()
+        }
+        rows = []
+        with (
+            changed_layers(read.model, changes, read.device),
+            # read as the shipped judge reads, in float32
+            torch.autocast(
+                read.device.type, torch.bfloat16, enabled=torch.is_grad_enabled()
+            ),
+        ):
+            for some in chunks(order, AT_ONCE):
+                inputs = read.tokenizer.pad(
+                    [encoded[k] for k in some],
+                    return_tensors='pt',
+                    pad_to_multiple_of=WIDTHS,
+                ).to(read.device)
+                states = read.model(**inputs).last_hidden_state
+                rows.append(features(states, inputs, read.tokenizer.sep_token_id))
+            both = torch.cat(rows)[np.argsort(order)]
             numbers = self.top(torch.tanh(self.hid(self.drop(both))))
         return numbers.squeeze(-1).float()
-
-    def learned(self) -> dict[str, nn.Parameter]:
-        """
-        Return what is learned, by name.
-        """
-        return {n: one for n, one in self.named_parameters() if one.requires_grad}
-
-    @torch.inference_mode()
-    def scores(self, items: Sequence[ScoringItem]) -> list[float]:
-        """
-        Return the numbers of many responses.
-        """
-        self.eval()
-        parts = [self(items[k : k + AT_ONCE]) for k in range(0, len(items), AT_ONCE)]
-        return torch.cat(parts).tolist()
 
 
 def worse_replies(
@@ -176,7 +167,7 @@ class Course:
     """
 
     def __init__(self, reader: Reader, rate: float, steps: int):
-        self.weights = list(reader.learned().values())
+        self.weights = list(reader.parameters())
         self.optimizer = torch.optim.AdamW(self.weights, rate, weight_decay=0.01)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer,
@@ -194,16 +185,16 @@ class Course:
         self.schedule.step()
 
 
-def learn_dialogues(reader: Reader, dialogues: Sequence[Any]) -> None:
+def learn_dialogues(reader: Reader, dialogues: Sequence[Any], contexts: int) -> None:
     """
     Learn to find the true reply of people among worse ones.
     """
     rng, course = random.Random(1), Course(reader, FIRST_RATE, FIRST_STEPS)
     with bar_of('dialogues', FIRST_STEPS, unit='step') as bar:
         for _ in range(FIRST_STEPS):
-            items = [i for _ in range(CONTEXTS) for i in worse_replies(rng, dialogues)]
-            numbers = reader(items).view(CONTEXTS, REPLIES)
-            true = torch.zeros(CONTEXTS, dtype=torch.long, device=numbers.device)
+            items = [i for _ in range(contexts) for i in worse_replies(rng, dialogues)]
+            numbers = reader(items).view(contexts, REPLIES)
+            true = torch.zeros(contexts, dtype=torch.long, device=numbers.device)
             course.step(functional.cross_entropy(numbers, true))
             bar.update()
 
@@ -273,63 +264,52 @@ def order_loss(
 
 def learn_fold(opt: argparse.Namespace, fold: str) -> None:
     """
-    Learn without a set, or from all, and write what the adapter says.
+    Learn without sets, or from all, and write what the adapter says.
     """
     folder, out = Path(opt.data), Path(opt.cache) / 'adapter'
-    visible = [name for name, plan in SETS.items() if not plan.final]
-    tags = () if fold == ALL else SETS[fold].tags
-    names = list(SETS) if fold == ALL else training_sets(fold, visible)
+    left = [] if fold == ALL else fold.split('+')
+    tags = {tag for name in left for tag in SETS[name].tags}
     torch.manual_seed(0)
     reader = Reader(ModelHandle().embedder(opt.encoder))
     reader.train()
-    learn_dialogues(
-        reader,
-        [read(folder, 'train') for tag, read in DIALOGUES if tag not in tags],
-    )
+    corpora = {tag: read for tag, read in DIALOGUES if tag not in tags}
+    first = out / f'dialogues_{"_".join(corpora)}.safetensors'
+    if not first.exists():
+        dialogues = [read(folder, 'train') for read in corpora.values()]
+        learn_dialogues(reader, dialogues, opt.contexts)
+        out.mkdir(parents=True, exist_ok=True)
+        write_file(first, save(reader.state_dict()))
+    reader.load_state_dict(load(first.read_bytes()))
+    sets = {name: read_set(folder, name) for name in SETS}
     copies = {name: source.read(folder) for name, source in COPIES.items()}
+    about = {n: {*SETS[n].tags} for n in sets} | {n: {COPIES[n].tag} for n in copies}
     learning = [
         some
         for name, some in copies.items()
-        if COPIES[name].for_training and COPIES[name].tag not in tags
+        if COPIES[name].for_training and not about[name] & tags
     ]
-    learn_judgements(reader, [read_set(folder, name) for name in names], learning)
-    said: dict[str, Mapping[str, list[float]]] = {
-        'sets': {
-            name: reader.scores(read_set(folder, name).items)
-            for name in (SETS if fold == ALL else [fold])
-        },
-        'copies': {
-            name: reader.scores([one.item for one in some])
-            for name, some in copies.items()
-            if fold == ALL or COPIES[name].tag in tags
-        },
-    }
-    out.mkdir(parents=True, exist_ok=True)
-    write_file(out / f'{fold}.json', json.dumps(said).encode())
-    if fold == ALL:
+    others = [n for n, plan in SETS.items() if not (left and plan.final)]
+    learn_judgements(reader, [sets[n] for n in others if not about[n] & tags], learning)
+    texts = {name: one.items for name, one in sets.items()}
+    texts |= {name: [one.item for one in some] for name, some in copies.items()}
+    for one in left or [ALL]:
+        own = [n for n in (one, *copies) if about[n] & about[one]] if left else texts
+        with torch.inference_mode():
+            said = {name: reader.eval()(texts[name]).tolist() for name in own}
+        write_file(out / f'{one}.json', json.dumps(said).encode())
+    if not left:
         halves = {
-            name.removeprefix('body.'): one.detach().half().cpu().contiguous()
-            for name, one in reader.learned().items()
+            name.removeprefix('changes.').replace('/', '.'): one.half().cpu()
+            for name, one in reader.state_dict().items()
         }
-        write_file(out / 'adapter.safetensors', save(halves))
+        write_file(out / ADAPTER, save(halves))
 
 
-def main(opt: argparse.Namespace) -> None:
+def learn_folds(opt: argparse.Namespace) -> None:
     """
     Learn each fold that is not there yet.
     """
-    for fold in opt.folds or [*SETS, ALL]:
-        if not (Path(opt.cache) / 'adapter' / f'{fold}.json').exists():
+    for fold in [*opt.folds, *[ALL] * opt.write]:
+        said = [Path(opt.cache) / 'adapter' / f'{one}.json' for one in fold.split('+')]
+        if not all(file.exists() for file in said):
             learn_fold(opt, fold)
-
-
-if __name__ == '__main__':
-    start(
-        main,
-        __doc__,
-        required=['data', 'cache'],
-        data=str,
-        cache=str,
-        encoder='mpnet',
-        folds=[],
-    )

@@ -36,12 +36,11 @@ def read_adapted(folder: Path) -> dict[str, dict[str, np.ndarray]]:
     """
     Return what adapters said of sets and copies, by fold.
     """
-    said = {path.stem: json.loads(path.read_bytes()) for path in folder.glob('*.json')}
     return {
-        fold: {
-            name: np.array(own) for part in parts.values() for name, own in part.items()
+        path.stem: {
+            name: np.array(n) for name, n in json.loads(path.read_bytes()).items()
         }
-        for fold, parts in sorted(said.items())
+        for path in sorted(folder.glob('*.json'))
     }
 
 
@@ -104,10 +103,8 @@ class Material:
         Return the standard deviation of what adapters say of a set, the mean over sets:
         of those that it learned from, or of those that were left out.
         """
-        folds = [one for one in self.adapted if one != ALL]
-        pairs = [(one, one) for one in folds]
-        if fold == ALL:
-            pairs = [(ALL, name) for name in self.sets]
+        folds = [(one, one) for one in self.adapted if one != ALL]
+        pairs = [(ALL, name) for name in self.sets] if fold == ALL else folds
         return float(np.mean([self.adapted[one][name].std() for one, name in pairs]))
 
     def shares(

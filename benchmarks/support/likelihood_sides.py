@@ -13,6 +13,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.support.measures import times_in_turn
+from parlai_ext.models import fast_linear
+
+fast_linear.LINEAR = None  # torch does not count its operations
 
 
 def compare_sides(

@@ -23,6 +23,7 @@ from parlai_ext.core import (
     signature_line,
 )
 from parlai_ext.models.bleurt import SequenceRegression
+from parlai_ext.models.fast_linear import quicken
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import read, smallest_limit, surrounding_tokens
@@ -76,6 +77,7 @@ class TextModel:
         config, self.tokenizer, self.model = read(
             folder, device, extra, allowed=allowed, kind=self.loader
         )
+        quicken(self.model)
         self.num_parameters = self.model.num_parameters()
         self.device = device
         self.tokens = tokens

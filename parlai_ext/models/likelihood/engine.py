@@ -27,6 +27,7 @@ from parlai_ext.core import (
     frozen,
     grouped,
 )
+from parlai_ext.models.fast_linear import quicken
 from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.torch_memory import (
     count_weights,
@@ -595,6 +596,7 @@ class LikelihoodEngine:
         self, model: Any, vectorizer: Vectorizer, signature: str, tokens: int = TOKENS
     ):
         self.model, self.vectorizer = model.eval(), vectorizer
+        quicken(model)
         self.num_parameters = count_weights(model)
         self.signature = signature
         self.budget = Budget(tokens)
