@@ -184,11 +184,11 @@ class Audited:
             name += '-audit'
         return name
 
-    def pair_name(self, pair: tuple[int, int], word: str = 'and') -> str:
+    def pair_name(self, pair: tuple[int, int]) -> str:
         """
-        Return the names of two systems.
+        Return the names of two systems, the first ranked over the second.
         """
-        return f'{self.systems[pair[0]]} {word} {self.systems[pair[1]]}'
+        return f'{self.systems[pair[0]]} over {self.systems[pair[1]]}'
 
     def names(self, places: Sequence[int]) -> list[str]:
         """

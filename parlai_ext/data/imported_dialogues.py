@@ -146,7 +146,7 @@ def _look_of_file(source: SourceFile, is_json: bool) -> str:
 def read_sources(
     paths: Sequence[Path],
     wanted: str | None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None,
 ) -> Iterator[tuple[str, SourceFile]]:
     """
     Yield the files, one at a time in memory, each with the format that all have.

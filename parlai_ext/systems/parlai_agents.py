@@ -210,7 +210,7 @@ def _names_files(value: Any) -> bool:
     return is_there or bool(value and glob(f'{escape(value)}.*'))
 
 
-def check_options(system: System, given: Options | None = None) -> None:
+def check_options(system: System, given: Options | None) -> None:
     """
     Read the system's options as `load_system` does, without loading it.
 
