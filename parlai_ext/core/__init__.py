@@ -58,6 +58,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     System,
     Utterance,
+    bytes_hash,
     change_lines,
     chunks,
     computed_once,

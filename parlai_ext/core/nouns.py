@@ -23,12 +23,19 @@ K = typing.TypeVar('K')
 V = typing.TypeVar('V')
 
 
+def bytes_hash(data: bytes) -> str:
+    """
+    Return the sha256 of data in hex digits.
+    """
+    return hashlib.sha256(data).hexdigest()
+
+
 def content_id(*parts: Any) -> str:
     """
     Return 16 hex digits that depend on the content of ``parts`` alone.
     """
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]
+    return bytes_hash(text.encode('utf-8', 'surrogatepass'))[:16]
 
 
 class Recorded(typing.NamedTuple):

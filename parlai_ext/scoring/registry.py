@@ -6,7 +6,6 @@ Its code is imported only when the user names it: on the command line, or in a p
 file that the user passes. What a run folder says is never enough.
 """
 
-import hashlib
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,6 +15,7 @@ from parlai_ext.core import (
     JsonObject,
     JsonValue,
     UserError,
+    bytes_hash,
     flag_values,
     frozen,
     one_value,
@@ -151,7 +151,7 @@ def outside_scorer(name: str, module: ModuleType) -> type[Scorer]:
         raise UserError(f'scorer {name}: {problem}')
     file = Path(str(module.__file__))
     contents = b''.join(path.read_bytes() for path in own_files(file))
-    scorer.code = OutsideCode(file.name, hashlib.sha256(contents).hexdigest())
+    scorer.code = OutsideCode(file.name, bytes_hash(contents))
     return scorer
 
 
