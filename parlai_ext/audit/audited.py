@@ -184,11 +184,11 @@ class Audited:
             name += '-audit'
         return name
 
-    def pair_name(self, pair: tuple[int, int]) -> str:
+    def pair_name(self, pair: tuple[int, int], word: str = 'and') -> str:
         """
-        Return the names of two systems, the first ranked over the second.
+        Return the names of two systems.
         """
-        return f'{self.systems[pair[0]]} over {self.systems[pair[1]]}'
+        return f'{self.systems[pair[0]]} {word} {self.systems[pair[1]]}'
 
     def names(self, places: Sequence[int]) -> list[str]:
         """

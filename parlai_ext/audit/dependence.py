@@ -211,7 +211,7 @@ def _compare(
         if known[k]:
             result.add(name, audited.systems[k], {'rank': rank})
     for pair in flips:
-        case = f'{name}: {audited.pair_name(pair)}'
+        case = f'{name}: {audited.pair_name(pair, "over")}'
         result.add(case, '', {'flips beyond chance': float(pair in disputed)})
     if not is_scorer:
         return
@@ -224,7 +224,7 @@ def _compare(
         rho=rho,
         n_flips=len(flips),
         n_pairs=n_pairs,
-        disputed=[audited.pair_name(pair) for pair in disputed],
+        disputed=[audited.pair_name(pair, 'over') for pair in disputed],
         n_alike=n_alike,
     )
     outcome = outcome_of(

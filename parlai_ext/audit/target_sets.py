@@ -486,7 +486,7 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
             part.add(case, audited.systems[one.system], {quantity: places})
     for pair in pairs:
         members = ' + '.join(audited.names(pair.unfair_set))
-        case = f'{audited.pair_name((pair.worse, pair.better))}: {members}'
+        case = f'{audited.pair_name((pair.worse, pair.better), "over")}: {members}'
         part.add(case, '', {'lead in the worst set': json_number(pair.margin)})
 
 
