@@ -28,8 +28,8 @@ from parlai_ext.core.errors import (
 )
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import (
+    JsonDict,
     JsonObject,
-    JsonValue,
     changed_texts,
     first_object,
     half_character,

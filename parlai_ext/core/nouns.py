@@ -17,7 +17,7 @@ from math import isclose
 from typing import Any
 
 from parlai_ext.core.frozen import frozen
-from parlai_ext.core.json_text import JsonObject, JsonValue, half_character
+from parlai_ext.core.json_text import JsonDict, JsonObject, half_character
 
 K = typing.TypeVar('K')
 V = typing.TypeVar('V')
@@ -325,7 +325,7 @@ class JudgeModel:
     commit: str | None = None
 
 
-def utterance_json(utterance: Utterance) -> dict[str, JsonValue]:
+def utterance_json(utterance: Utterance) -> JsonDict:
     """
     Return an utterance as plain JSON data, as it ever was where it has no references,
     so that ids and signatures stay.

@@ -12,8 +12,8 @@ from pkgutil import resolve_name
 from types import ModuleType
 
 from parlai_ext.core import (
+    JsonDict,
     JsonObject,
-    JsonValue,
     UserError,
     bytes_hash,
     flag_values,
@@ -167,7 +167,7 @@ def scorer_class(section: JsonObject, *, named_by_user: bool) -> type[Scorer]:
 
 def scorer_section(
     section: JsonObject, opt: JsonObject, *, named_by_user: bool = False
-) -> dict[str, JsonValue]:
+) -> JsonDict:
     """
     Return a ``scorer:`` section with the options of the command line in their places:
     ``--scorer-option KEY=VALUE``, and the flags of the scorer's own options.
