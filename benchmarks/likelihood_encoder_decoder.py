@@ -15,6 +15,7 @@ clock on the wall.
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +24,6 @@ from parlai.agents.transformer.modules import TransformerGeneratorModel
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai.utils.torch import padded_tensor
 
-from benchmarks.support.blender_shapes import SHAPES, Shape, build
 from benchmarks.support.likelihood_sides import compare_sides
 from benchmarks.support.measures import CLOCKS, start
 from parlai_ext import compat
@@ -31,6 +31,63 @@ from parlai_ext.core import Question
 from parlai_ext.models.parlai_likelihood import CrossAttention
 
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """
+    The sizes of a model.
+    """
+
+    n_encoder_layers: int
+    n_decoder_layers: int
+    embedding_size: int
+    ffn_size: int
+    n_heads: int
+    vocabulary: int
+    variant: str
+
+
+SHAPES = {
+    'blender_90M': Shape(8, 8, 512, 2048, 16, 54944, 'xlm'),
+    'blender_3B': Shape(2, 24, 2560, 10240, 32, 8008, 'prelayernorm'),
+    'blender_9B': Shape(4, 32, 4096, 16384, 32, 8008, 'prelayernorm'),
+}
+
+
+class SizedDictionary:
+    """
+    A stand-in for a model's dictionary that knows its size only.
+    """
+
+    null_token, start_token, end_token, unk_token = range(4)
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, token: int) -> int:
+        return token
+
+
+def build(shape: Shape, device: str, dtype: torch.dtype) -> TransformerGeneratorModel:
+    """
+    Return a model of this shape with random weights.
+    """
+    sizes = {k: v for k, v in vars(shape).items() if k != 'vocabulary'}
+    rest = {'n_layers': 2, 'n_positions': 512, 'activation': 'gelu', 'truncate': 128}
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model = TransformerGeneratorModel(
+                {**sizes, **rest}, SizedDictionary(shape.vocabulary)
+            )
+    finally:
+        torch.set_default_dtype(before)
+    return model.to(device).requires_grad_(False).eval()
 
 
 def stock(model: TransformerGeneratorModel, questions: Sequence[Question]) -> list[Any]:

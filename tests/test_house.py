@@ -126,8 +126,8 @@ DEEDS = {
     # `torch.load`; for models of scorers `models.handle` decides in which process.
     'open models': (
         """
-        agents.safety_layer.safety_layer compat.agents models.bleurt models.chat
-        models.encoder_kinds models.handle models.parlai_likelihood
+        agents.safety_layer.safety_layer compat.agents models.chat models.encoder_kinds
+        models.encoders models.handle models.parlai_likelihood
         systems.catalogue.conversions systems.parlai_agents systems.player_process
         systems.pretrained systems.safe.load systems.safe.read training.adaptation
         training.judge

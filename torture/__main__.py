@@ -13,8 +13,8 @@ import time
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from parlai_ext.commands.signals import signals_as_interrupt
 from parlai_ext.core import first_line, nearest
@@ -84,9 +84,8 @@ def try_all(part: str, parent: Path, options: argparse.Namespace) -> Figure:
 
     folder = parent / part
     folder.mkdir()
-    module, _, name = trials.partition(':')
     try:
-        with getattr(import_module(f'torture.{module}'), name)(folder) as made:
+        with resolve_name(f'torture.{trials}')(folder) as made:
             numbers = chosen_trials(made.count, options)
             with bar_of(part, len(numbers), unit='trial') as bar:
                 for number in numbers:

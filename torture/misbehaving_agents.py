@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,10 +18,10 @@ import numpy as np
 import torch
 import yaml
 from parlai.agents.fixed_response.fixed_response import FixedResponseAgent
+from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from benchmarks.support.instant_agent import InstantAgent
-
+WORDS = ('tea', 'rain', 'book', 'song', 'hill', 'boat', 'bread', 'garden')
 TABLE = yaml.safe_load(Path(__file__).with_name('cases.yaml').read_text())['says']
 # what is no text, or no utterance: the dialogue ends there
 NO_TEXTS: dict[str, Any] = {**TABLE['no texts'], 'HugeText': 'tea ' * 12_500_000}
@@ -28,12 +29,22 @@ NO_TEXTS: dict[str, Any] = {**TABLE['no texts'], 'HugeText': 'tea ' * 12_500_000
 TEXTS: dict[str, str] = {**TABLE['texts'], 'LargeText': 'tea ' * 100_000}
 
 
-class Talker(InstantAgent):
+class Talker(Agent):
     """
-    Says five words that depend on what it heard.
+    Says five words that depend on the last utterance that it heard.
     """
 
-    num_words = 5
+    def __init__(self, opt: Any, shared: Any = None) -> None:
+        super().__init__(opt, shared)
+        self.id = type(self).__name__
+
+    def act(self) -> Message:
+        """
+        Reply at once.
+        """
+        digest = sha256((self.observation.get('text') or '').encode()).digest()
+        text = ' '.join(WORDS[byte % len(WORDS)] for byte in digest[:5])
+        return Message(id=self.id, text=text, episode_done=False)
 
 
 class Raises(FixedResponseAgent):

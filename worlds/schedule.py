@@ -5,7 +5,6 @@ All of it is pure: the plan depends on roster and protocol, never on what is alr
 done, so that an interrupted run and an uninterrupted one play the same blocks.
 """
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from parlai_ext.core import (
     Pairing,
     Roster,
     UserError,
+    bytes_hash,
     content_id,
     frozen,
     grouped,
@@ -205,7 +205,7 @@ def sample_openers(openers: Sequence[Opener], n: int, seed: int) -> list[Opener]
         )
 
     def draw(opener: Opener) -> str:
-        return hashlib.sha256(f'opener:{seed}:{opener.id}'.encode()).hexdigest()
+        return bytes_hash(f'opener:{seed}:{opener.id}'.encode())
 
     return sorted(distinct.values(), key=draw)[:n]
 

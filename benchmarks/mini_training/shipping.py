@@ -62,7 +62,7 @@ def as_float16(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: copies[value.data_ptr()] for name, value in weights.items()}
 
 
-def save_agent(agent: Any, folder: Path, candidates: Sequence[str] = ()) -> None:
+def save_agent(agent: Any, folder: Path, candidates: Sequence[str]) -> None:
     """
     Write ``model``, ``model.opt`` and the dictionary of ``agent`` into ``folder``.
 

@@ -4,13 +4,12 @@ What an audit says: findings, the numbers behind them, and the file `audit.json`
 Light: pages read it without models.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from parlai_ext.core import UserError, content_id, frozen
+from parlai_ext.core import UserError, bytes_hash, content_id, frozen
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.store import RunFolder, ScoreStore
@@ -162,7 +161,7 @@ def content_of_scores(store: ScoreStore) -> str:
     run, parts = store.run, []
     for shard in run.dialogue_shards():
         path = store.path(shard)
-        scores = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ''
+        scores = bytes_hash(path.read_bytes()) if path.exists() else ''
         checksum = run.dialogues_checksum(shard)
         parts.append([shard.pairing_id, shard.index, checksum, scores])
     return content_id('audit', parts)

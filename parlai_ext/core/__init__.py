@@ -28,8 +28,8 @@ from parlai_ext.core.errors import (
 )
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import (
+    JsonDict,
     JsonObject,
-    JsonValue,
     changed_texts,
     first_object,
     half_character,
@@ -58,6 +58,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     System,
     Utterance,
+    bytes_hash,
     change_lines,
     chunks,
     computed_once,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 else:  # in other modules `typing.get_type_hints` cannot evaluate what names itself
     JsonValue = Any
 JsonObject = Mapping[str, JsonValue]
+JsonDict = dict[str, JsonValue]  # one that is being made or changed
 HALF = re.compile('[\ud800-\udfff]')
 # how JSON in UTF-8 spells halves; pairs of them, which are whole characters, too
 ESCAPED_HALF = re.compile(r'\\u[dD][89a-fA-F]')
@@ -141,7 +142,7 @@ def parse_json_values(text: str) -> Iterator[Any]:
         yield value
 
 
-def first_object(text: str) -> dict[str, JsonValue] | None:
+def first_object(text: str) -> JsonDict | None:
     """
     Return the first JSON object among the words of a text; `None` without one.
     """
@@ -197,7 +198,7 @@ def _place_of_half(value: Any, place: str = '') -> str | None:
     return next((where for where in places if where is not None), None)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonDict:
     """
     Return the object of these keys and values.
     """

@@ -17,10 +17,17 @@ from math import isclose
 from typing import Any
 
 from parlai_ext.core.frozen import frozen
-from parlai_ext.core.json_text import JsonObject, JsonValue, half_character
+from parlai_ext.core.json_text import JsonDict, JsonObject, half_character
 
 K = typing.TypeVar('K')
 V = typing.TypeVar('V')
+
+
+def bytes_hash(data: bytes) -> str:
+    """
+    Return the sha256 of data in hex digits.
+    """
+    return hashlib.sha256(data).hexdigest()
 
 
 def content_id(*parts: Any) -> str:
@@ -28,7 +35,7 @@ def content_id(*parts: Any) -> str:
     Return 16 hex digits that depend on the content of ``parts`` alone.
     """
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]
+    return bytes_hash(text.encode('utf-8', 'surrogatepass'))[:16]
 
 
 class Recorded(typing.NamedTuple):
@@ -318,7 +325,7 @@ class JudgeModel:
     commit: str | None = None
 
 
-def utterance_json(utterance: Utterance) -> dict[str, JsonValue]:
+def utterance_json(utterance: Utterance) -> JsonDict:
     """
     Return an utterance as plain JSON data, as it ever was where it has no references,
     so that ids and signatures stay.

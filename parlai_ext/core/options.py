@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest, require_known, shortened
 from parlai_ext.core.frozen import frozen
-from parlai_ext.core.json_text import JsonObject, JsonValue, parse_json
+from parlai_ext.core.json_text import JsonDict, JsonObject, parse_json
 from parlai_ext.core.nouns import known_values
 
 T = TypeVar('T')
@@ -251,7 +251,7 @@ def given_options(
     given: JsonObject,
     error: Fail,
     also: Collection[str] = (),
-) -> dict[str, JsonValue]:
+) -> JsonDict:
     """
     Return the values that a mapping gives, checked, without those that are `None`.
 
@@ -260,7 +260,7 @@ def given_options(
     :raises UserError: as `read_options` does.
     """
     known = options_of(cls)
-    values: dict[str, JsonValue] = {}
+    values: JsonDict = {}
     for key, value in given.items():
         if key not in known and key not in also:
             raise error(key, f'unknown key; {nearest(key, [*known, *also])}')
@@ -344,7 +344,7 @@ class DeclaresOptions:
         return parser
 
 
-def flag_values(cls: type, opt: JsonObject, prefix: str = '') -> dict[str, JsonValue]:
+def flag_values(cls: type, opt: JsonObject, prefix: str = '') -> JsonDict:
     """
     Return the values that flags gave, by option; options that were not given are left
     out.
@@ -399,9 +399,7 @@ def options_from_opt(cls: type[T], opt: JsonObject, prefix: str = '') -> T:
     return read_options(cls, values, error=error_about)
 
 
-def read_key_values(
-    cls: type, pairs: typing.Iterable[str], where: str
-) -> dict[str, JsonValue]:
+def read_key_values(cls: type, pairs: typing.Iterable[str], where: str) -> JsonDict:
     """
     Return the option values that texts ``key=value`` give.
 
@@ -425,14 +423,14 @@ def read_key_values(
     return values
 
 
-def option_values(options: Any) -> dict[str, JsonValue]:
+def option_values(options: Any) -> JsonDict:
     """
     Return the options as a plain dictionary.
     """
     return {name: getattr(options, name) for name in options_of(type(options))}
 
 
-def signature_values(options: Any) -> dict[str, JsonValue]:
+def signature_values(options: Any) -> JsonDict:
     """
     Return the options that are part of the signature, by name, in the order of their
     declaration.
@@ -484,7 +482,7 @@ def named_pairs(flag: str, pairs: Iterable[str], expected: str) -> dict[str, str
     return names
 
 
-def json_object(text: str) -> dict[str, JsonValue]:
+def json_object(text: str) -> JsonDict:
     """
     Read a JSON object; ParlAI hands a mapping of a file over as Python writes it.
     """

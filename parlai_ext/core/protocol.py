@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Literal
 
 from parlai_ext.core.frozen import frozen
-from parlai_ext.core.json_text import JsonObject, JsonValue
+from parlai_ext.core.json_text import JsonDict, JsonObject
 from parlai_ext.core.nouns import Roster, known_values
 from parlai_ext.core.options import MOST_RESAMPLES, option, read_options
 from parlai_ext.worlds.pairings import PLAYED, schemes_help
@@ -160,7 +160,7 @@ def ranking_options(
         a rule is that of a tournament.
     :raises UserError: for an unknown key or a wrong value.
     """
-    given: dict[str, JsonValue] = known_values(replaced or {})
+    given: JsonDict = known_values(replaced or {})
     if {'rating', 'shuffles'} & set(given) and 'rule' not in given:
         given['rule'] = 'tournament'
     return read_options(RankingOptions, {**section, **given}, 'ranking: ')

@@ -3,7 +3,6 @@ Finds the files of dialogues, tells their format, reads all of them and checks t
 together: names, ids, losses.
 """
 
-import hashlib
 import re
 import zipfile
 from collections import Counter
@@ -19,6 +18,7 @@ from shlex import quote
 
 from parlai_ext.core import (
     UserError,
+    bytes_hash,
     frozen,
     named_pairs,
     nearest,
@@ -146,7 +146,7 @@ def _look_of_file(source: SourceFile, is_json: bool) -> str:
 def read_sources(
     paths: Sequence[Path],
     wanted: str | None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None,
 ) -> Iterator[tuple[str, SourceFile]]:
     """
     Yield the files, one at a time in memory, each with the format that all have.
@@ -504,7 +504,7 @@ def read_imports(
             if rules.self_chats is None:
                 file_rules = replace(rules, self_chats=form.self_chats)
             text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
-            checksum = hashlib.sha256(text).hexdigest()[:16]
+            checksum = bytes_hash(text)[:16]
             name = Path(source.file).name
             if name in imports.files:
                 name = f'{Path(source.file).parent.name}/{name}'

@@ -35,7 +35,7 @@ def _sha256(path: str, mtime: int, size: int) -> str:
         return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
-def files_at(path: Path, *, is_prefix: bool = False) -> dict[str, Path]:
+def files_at(path: Path, *, is_prefix: bool) -> dict[str, Path]:
     """
     Return the files that a path stands for, by the rest of their names: one file, all
     files of a folder, or those whose names begin so.

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import (
+    JsonDict,
     JsonObject,
-    JsonValue,
     UserError,
     frozen,
     given_options,
@@ -85,7 +85,7 @@ def read_protocol_file(
     :raises UserError: names file, line and key of the first mistake.
     """
     doc = read_shipped('protocols', name_or_path)
-    given: dict[str, JsonValue] = known_values(overrides or {})
+    given: JsonDict = known_values(overrides or {})
     own_roster = given.pop('roster', None)
     data = doc.typed(doc.data or {}, (), dict)
     values: dict[str, Any] = given_options(
@@ -132,7 +132,7 @@ def _openers_file(doc: Document, data: JsonObject, protocol: Protocol) -> str | 
 
 def _scorer(
     doc: Document, data: JsonObject, scorer_options: ScorerOptions
-) -> tuple[type, dict[str, JsonValue]]:
+) -> tuple[type, JsonDict]:
     """
     Return the options class of the scorer, and the keys given in ``scorer:``. A scorer
     in a file may lie beside the document.
@@ -153,9 +153,7 @@ def _scorer(
     return cls, {**({} if name is None else {'name': name}), **values}
 
 
-def _section(
-    doc: Document, section: str, data: JsonObject, cls: type
-) -> dict[str, JsonValue]:
+def _section(doc: Document, section: str, data: JsonObject, cls: type) -> JsonDict:
     """
     Return the keys that are given in a section, paths resolved.
     """
@@ -170,9 +168,9 @@ def _section(
 
 
 def _override(
-    protocol_values: dict[str, JsonValue],
-    ranking: dict[str, JsonValue],
-    scorer: dict[str, JsonValue],
+    protocol_values: JsonDict,
+    ranking: JsonDict,
+    scorer: JsonDict,
     overrides: JsonObject,
     scorer_class: type,
 ) -> None:

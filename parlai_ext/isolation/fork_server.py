@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn
 
 from parlai_ext.core import UserError, first_line, frozen, parse_own_json
@@ -271,8 +272,7 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
             say(question)
             return parse_own_json(next(requests))
 
-        module, _, name = task.run.partition(':')
-        answer = vars(import_module(module))[name](missing, ask_back, **task.given)
+        answer = resolve_name(task.run)(missing, ask_back, **task.given)
         for request in requests:
             say(answer(parse_own_json(request)))
         code = 0

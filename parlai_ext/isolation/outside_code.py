@@ -5,14 +5,13 @@ It is imported only when the user names it: on the command line, or in a file th
 user passes. What a record says is never enough.
 """
 
-import hashlib
 import os
 import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, bytes_hash
 
 
 def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
@@ -51,7 +50,7 @@ def module_of_file(source: str) -> ModuleType:
     if not file.is_file():
         raise UserError(f'scorer: there is no file {source}')
     code = file.read_bytes()
-    digest = hashlib.sha256(code).hexdigest()
+    digest = bytes_hash(code)
     module_name = f'parlai_ext_outside_{file.stem}_{digest[:16]}'
     if module_name not in sys.modules:
         module = sys.modules[module_name] = ModuleType(module_name)

@@ -13,7 +13,6 @@ Which records this user made, and which files they trust, is in notes in the use
 configuration folder.
 """
 
-import hashlib
 import os
 import pkgutil
 import re
@@ -28,7 +27,15 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import JsonObject, System, SystemFailed, UserError, frozen, logger
+from parlai_ext.core import (
+    JsonObject,
+    System,
+    SystemFailed,
+    UserError,
+    bytes_hash,
+    frozen,
+    logger,
+)
 from parlai_ext.engines import local_path
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS, sha256
 from parlai_ext.store import Manifest, ScorerRecord, record_hash
@@ -416,7 +423,7 @@ def note_parts(
 
 
 def _part_hash(digest: str, part: str) -> str:
-    return hashlib.sha256(f'{digest} {part}'.encode()).hexdigest()
+    return bytes_hash(f'{digest} {part}'.encode())
 
 
 def note_trust(names: Iterable[str | Path], *, on_disk: bool = True) -> None:

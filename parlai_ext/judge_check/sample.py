@@ -4,7 +4,6 @@ What a judge has scored: the sample whose copies are perturbed, and the table of
 One pass over the scored dialogues gathers both, so that a large run is read once.
 """
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
@@ -19,6 +18,7 @@ from parlai_ext.core import (
     Dialogue,
     Opener,
     ScoredDialogue,
+    bytes_hash,
     dialogue_means,
     frozen,
     grouped,
@@ -172,7 +172,7 @@ class JudgedDialogues:
         by_system = grouped((p.system, p) for p in parts if not is_floor(p.system))
         for system, own in by_system.items():
             names = [f'{part.dialogue.id} {part.places}' for part in own]
-            hashes = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+            hashes = [bytes_hash(name.encode()) for name in names]
             hashed = sorted(zip(hashes, own, strict=True), key=itemgetter(0))
             every = [(turn, *entry) for turn, entry in enumerate(hashed)]
             every += self.kept.get(system, ())

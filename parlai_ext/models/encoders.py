@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 import transformers
+from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
 from parlai_ext.core import (
     UserError,
@@ -22,7 +23,6 @@ from parlai_ext.core import (
     frozen,
     signature_line,
 )
-from parlai_ext.models.bleurt import SequenceRegression
 from parlai_ext.models.fast_linear import quicken
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
@@ -41,6 +41,23 @@ Encoded = dict[str, list[int]]
 Inputs = dict[str, torch.Tensor]
 Compute = Callable[[Inputs], torch.Tensor]
 Input = TypeVar('Input', bound=Hashable)
+
+# Checkpoints of BLEURT in the format of bleurt-pytorch have the architecture of BERT
+# or, where word embeddings are narrower than the layers (BLEURT-20 and its distilled
+# forms), of RemBERT; only the weights have other names.
+BLEURT = 'bleurt'
+PACKAGES = {
+    'sentencepiece': is_sentencepiece_available,
+    'google.protobuf': is_protobuf_available,
+}
+INSTALL = "pip install 'parlai_ext[metrics]'"
+OWN = ('architectures', 'model_type', 'embedding_size', 'position_embedding_type')
+PROJECTION = {
+    r'^bleurt\.encoder\.embedding_projection\.': (
+        'rembert.encoder.embedding_hidden_mapping_in.'
+    ),
+    r'^bleurt\.': 'rembert.',
+}
 
 
 @frozen
@@ -319,6 +336,75 @@ class SequenceClassifier(TextModel):
 
         rows = self.text_rows(texts, seconds, normalised, most_tokens)
         return np.array(rows, np.float32).reshape(-1, len(self.labels))
+
+
+class BleurtConfig(transformers.PreTrainedConfig):
+    """
+    The config of a checkpoint whose ``model_type`` is ``bleurt``.
+    """
+
+    model_type = BLEURT
+
+
+class BleurtSPTokenizer(transformers.DebertaV2Tokenizer):
+    """
+    The name that checkpoints of BLEURT-20 give to their SentencePiece tokenizer.
+    """
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls, folder: Any, *args: Any, **arguments: Any
+    ) -> Any:
+        """
+        Read the tokenizer as DeBERTa's, which it is.
+
+        transformers reads the file of SentencePiece with the class of DeBERTa itself
+        only; that of a subclass it reads otherwise.
+
+        :raises ValueError: when a package that reads it is missing.
+        """
+        whole = (Path(folder) / 'tokenizer.json').is_file()
+        for package, is_there in PACKAGES.items():
+            if not whole and not is_there():
+                raise ValueError(f'{package} is not installed; {INSTALL}')
+        return transformers.DebertaV2Tokenizer.from_pretrained(
+            folder, *args, **arguments
+        )
+
+
+transformers.AutoConfig.register(BLEURT, BleurtConfig, exist_ok=True)
+transformers.AutoTokenizer.register(
+    BleurtConfig, fast_tokenizer_class=BleurtSPTokenizer, exist_ok=True
+)
+
+
+class SequenceRegression:
+    """
+    Reads a sequence classifier: any that transformers knows, or a BLEURT.
+    """
+
+    @staticmethod
+    def from_pretrained(folder: Path, config: Any, **arguments: Any) -> Any:
+        """
+        Read a model as ``AutoModelForSequenceClassification.from_pretrained`` does.
+        """
+        if config.model_type != BLEURT:
+            kind: Any = transformers.AutoModelForSequenceClassification
+            return kind.from_pretrained(folder, config=config, **arguments)
+        values = {k: v for k, v in config.to_dict().items() if k not in OWN}
+        values['num_labels'] = 1
+        narrow = getattr(config, 'embedding_size', None)
+        known: Any
+        # their modules are imported here, since they load half of torch's compiler
+        if narrow is None:
+            arguments |= {'key_mapping': {r'^bleurt\.': 'bert.'}}
+            known = transformers.BertConfig(**values)
+            kind = transformers.BertForSequenceClassification
+        else:
+            arguments |= {'key_mapping': PROJECTION}
+            known = transformers.RemBertConfig(**values, input_embedding_size=narrow)
+            kind = transformers.RemBertForSequenceClassification
+        return kind.from_pretrained(folder, config=known, **arguments)
 
 
 class SequenceRegressor(TextModel):

@@ -19,8 +19,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core import (
@@ -108,8 +108,7 @@ class Kind(Generic[T]):
 
     def __init__(self, model: str = '', loader: str = 'encoder_kinds:load_encoder'):
         self.model = model
-        module, _, function = loader.partition(':')
-        self.loader = f'parlai_ext.models.{module}', function
+        self.loader = f'parlai_ext.models.{loader}'
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -225,14 +224,14 @@ class ModelHandle(Models):
         from parlai_ext.systems.parlai_agents import is_trusted
 
         with data_in(self.machine.datapath):
-            module, function = loader = vars(Models)[kind].loader
+            loader = vars(Models)[kind].loader
             system = model_system(kind, name)
             try:
                 trusted = is_trusted(system)
             except UserError:  # its process says why
                 trusted = False
             if trusted:
-                load = vars(import_module(module))[function]
+                load = resolve_name(loader)
             else:
                 from parlai_ext.models.judge_process import DistantModel
 

@@ -11,7 +11,7 @@ import base64
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class DistantModel(DistantPart):
     """
     A model that is loaded in a process of its own.
 
-    :param loader: module and name of the function that loads a model of this kind.
+    :param loader: ``module:function`` that loads a model of this kind.
     :param system: what its name means.
     :ivar watch: is told of finished work, and keeps it.
     :raises UserError: as its loader does.
@@ -80,7 +80,7 @@ class DistantModel(DistantPart):
 
     def __init__(
         self,
-        loader: tuple[str, str],
+        loader: str,
         kind: str,
         name: str,
         system: System,
@@ -89,7 +89,8 @@ class DistantModel(DistantPart):
         super().__init__(self, ())
         fetch_system(system)
         who, patience = f'{kind} {name!r}', machine.reply_timeout
-        process = OwnProcess(who, SERVER, system.opt, patience, loader[0])
+        module = loader.partition(':')[0]
+        process = OwnProcess(who, SERVER, system.opt, patience, module)
         try:
             process.ask(
                 'load', loader, kind, name, [system.name, system.opt], asdict(machine)
@@ -194,7 +195,7 @@ class ModelHere(Server):
 
     def load(
         self,
-        loader: tuple[str, str],
+        loader: str,
         kind: str,
         name: str,
         system: tuple[str, JsonObject],
@@ -203,8 +204,7 @@ class ModelHere(Server):
         """
         Load a model.
         """
-        module, function = loader
-        load = vars(import_module(module))[function]
+        load = resolve_name(loader)
         self.model = load(kind, name, System(*system), read_options(Machine, machine))
 
     def look(self, path: Any) -> Any:

@@ -4,7 +4,6 @@ one number: low-rank changes of its linear layers, and two small layers on what 
 says of the response. The weights of the encoder stay as they are.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +14,7 @@ import torch
 from safetensors.torch import load as load_tensors
 from torch.nn import functional
 
+from parlai_ext.core import bytes_hash
 from parlai_ext.models.encoders import Encoded, Inputs, MeanPooling
 
 LAST_TURNS = 4  # of a context, which are read
@@ -37,7 +37,7 @@ class ResponseReader:
 
     def __init__(self, data: bytes):
         tensors = {name: one.float() for name, one in load_tensors(data).items()}
-        self.content = hashlib.sha256(data).hexdigest()
+        self.content = bytes_hash(data)
         self.layers = [
             (tensors[f'{name}.weight'], tensors[f'{name}.bias']) for name in LAYERS
         ]

@@ -8,7 +8,6 @@ content of all members, and on no clock, path or version of zlib.
 The help of commands imports this module.
 """
 
-import hashlib
 import io
 import re
 import tempfile
@@ -18,7 +17,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import DATA_ERRORS, UserError, frozen, option, parse_own_json
+from parlai_ext.core import (
+    DATA_ERRORS,
+    UserError,
+    bytes_hash,
+    frozen,
+    option,
+    parse_own_json,
+)
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, dumps
 from parlai_ext.store import manifest as manifests
@@ -141,7 +147,7 @@ def describe_member(data: bytes) -> Member:
     """
     Return the entry of the index for a file with these bytes.
     """
-    return Member(hashlib.sha256(data).hexdigest(), len(data))
+    return Member(bytes_hash(data), len(data))
 
 
 def index_bytes(index: PackIndex) -> bytes:
@@ -250,7 +256,7 @@ def read_index(folder: Path, path: Path) -> tuple[PackIndex, str]:
         raise UserError(f'{path} is no pack: it has no {INDEX}') from None
     except (ValueError, WrongType) as error:
         raise UserError(f'{path} is no pack: {INDEX}: {error}') from None
-    return record, hashlib.sha256(data).hexdigest()
+    return record, bytes_hash(data)
 
 
 def member_problems(folder: Path, index: PackIndex) -> list[str]:

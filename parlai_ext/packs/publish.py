@@ -4,7 +4,6 @@ A run folder becomes a pack: everything that others need to check it, and no sec
 The same run gives the same bytes, in whatever folder it lies and whenever it was made.
 """
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from parlai_ext.core import (
     JsonObject,
     ScoredDialogue,
     UserError,
+    bytes_hash,
     changed_texts,
     frozen,
     name_secret,
@@ -180,7 +180,7 @@ def dialogue_digest(dialogue: Dialogue) -> str:
     """
     turns = [[u.speaker, u.text, u.given] for u in dialogue.utterances]
     text = dumps(['dialogue text', dialogue.id, turns, dialogue.ended_by])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return bytes_hash(text.encode())
 
 
 def _write_scores(

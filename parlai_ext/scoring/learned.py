@@ -12,7 +12,6 @@ docs/learned.md says what the shipped judge was learned from and what it is wort
 data that it was not.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +26,15 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import DATA_ERRORS, UserError, chunks, frozen, nearest, option
+from parlai_ext.core import (
+    DATA_ERRORS,
+    UserError,
+    bytes_hash,
+    chunks,
+    frozen,
+    nearest,
+    option,
+)
 from parlai_ext.files import Document, read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
@@ -319,7 +326,7 @@ class Adapter:
         """
         The sha256 of the file.
         """
-        return hashlib.sha256(self.data).hexdigest()
+        return bytes_hash(self.data)
 
     @cached_property
     def reader(self) -> 'ResponseReader':
@@ -540,7 +547,7 @@ def _tensors(
         tensors = load_tensors(data)
     except (OSError, SafetensorError, ValueError) as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
-    content = hashlib.sha256(data).hexdigest()
+    content = bytes_hash(data)
     if card is not None and card.data.get(key) != content:
         raise card.error(key, f'{path.name} beside it has another: {content}')
     return data, tensors

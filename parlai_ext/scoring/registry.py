@@ -6,16 +6,16 @@ Its code is imported only when the user names it: on the command line, or in a p
 file that the user passes. What a run folder says is never enough.
 """
 
-import hashlib
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
 
 from parlai_ext.core import (
+    JsonDict,
     JsonObject,
-    JsonValue,
     UserError,
+    bytes_hash,
     flag_values,
     frozen,
     one_value,
@@ -151,7 +151,7 @@ def outside_scorer(name: str, module: ModuleType) -> type[Scorer]:
         raise UserError(f'scorer {name}: {problem}')
     file = Path(str(module.__file__))
     contents = b''.join(path.read_bytes() for path in own_files(file))
-    scorer.code = OutsideCode(file.name, hashlib.sha256(contents).hexdigest())
+    scorer.code = OutsideCode(file.name, bytes_hash(contents))
     return scorer
 
 
@@ -167,7 +167,7 @@ def scorer_class(section: JsonObject, *, named_by_user: bool) -> type[Scorer]:
 
 def scorer_section(
     section: JsonObject, opt: JsonObject, *, named_by_user: bool = False
-) -> dict[str, JsonValue]:
+) -> JsonDict:
     """
     Return a ``scorer:`` section with the options of the command line in their places:
     ``--scorer-option KEY=VALUE``, and the flags of the scorer's own options.

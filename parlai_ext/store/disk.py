@@ -8,7 +8,6 @@ A file is written by temporary name, fsync, rename and fsync of the folder.
 import errno
 import fcntl
 import gc
-import hashlib
 import json
 import os
 import re
@@ -30,6 +29,7 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     Utterance,
+    bytes_hash,
     bytes_without_secrets,
     chunks,
     parse_json,
@@ -283,7 +283,7 @@ def short_hash(data: bytes) -> str:
     """
     Return 16 hex digits of the sha256 of data.
     """
-    return hashlib.sha256(data).hexdigest()[:16]
+    return bytes_hash(data)[:16]
 
 
 def checksum(record: Mapping[str, object]) -> str:

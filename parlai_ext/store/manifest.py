@@ -6,7 +6,6 @@ scoring may not change, nor may any system that the run has already; targets may
 added, and dialogues over more openers.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -25,6 +24,7 @@ from parlai_ext.core import (
     Roster,
     System,
     UserError,
+    bytes_hash,
     change_lines,
     content_id,
     frozen,
@@ -449,7 +449,7 @@ def record_hash(record: Manifest | ScorerRecord) -> str:
     """
     data = record.to_json()
     acting = {key: data[key] for key in ACTING_KEYS if key in data}
-    return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
+    return bytes_hash(dumps(acting, sort_keys=True).encode())
 
 
 def save(root: Path, manifest: Manifest) -> None:

@@ -9,7 +9,7 @@ generator in a model file.
 from collections.abc import Hashable
 from pathlib import Path
 
-from parlai_ext.core import JsonObject, JsonValue, System, UserError, known_values
+from parlai_ext.core import JsonDict, JsonObject, System, UserError, known_values
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
 from parlai_ext.isolation.policy import Options
@@ -155,7 +155,7 @@ def model_path(opt: Options) -> Path | None:
     return local_path(path) if path else None
 
 
-def roster_options(system: System) -> dict[str, JsonValue]:
+def roster_options(system: System) -> JsonDict:
     """
     Return the roster's options of a system that have a value.
     """

@@ -22,7 +22,7 @@ from parlai.core.params import ParlaiParser
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.core import (
-    JsonValue,
+    JsonDict,
     System,
     UserError,
     errors_about,
@@ -210,7 +210,7 @@ def _names_files(value: Any) -> bool:
     return is_there or bool(value and glob(f'{escape(value)}.*'))
 
 
-def check_options(system: System, given: Options | None = None) -> None:
+def check_options(system: System, given: Options | None) -> None:
     """
     Read the system's options as `load_system` does, without loading it.
 
@@ -232,7 +232,7 @@ def samples(system: System) -> bool:
     return family_of(opt).samples(opt)
 
 
-def _options_to_build(system: System) -> dict[str, JsonValue]:
+def _options_to_build(system: System) -> JsonDict:
     """
     Return the roster's options as the agent needs them: with local paths, the files
     downloaded.

@@ -8,7 +8,6 @@ self-chat world (tasks/self_chat/worlds.py:146), so that a dialogue is the same 
 
 import contextlib
 import functools
-import hashlib
 import io
 import pickle
 import re
@@ -30,6 +29,7 @@ from parlai_ext.core import (
     DATA_ERRORS,
     JsonObject,
     UserError,
+    bytes_hash,
     errors_of_system,
     frozen,
     logger,
@@ -297,7 +297,7 @@ def _clone_state(agent: Agent, clone: Agent) -> str:
     own = {k: value for k, value in vars(clone).items() if id(value) not in common}
     out = io.BytesIO()
     Pickler(out, pickle.HIGHEST_PROTOCOL).dump(own)
-    return hashlib.sha256(out.getvalue()).hexdigest()
+    return bytes_hash(out.getvalue())
 
 
 def reply_fields(reply: Reply) -> JsonObject:

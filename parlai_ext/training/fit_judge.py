@@ -7,7 +7,6 @@ where nothing helps, the judge stays as it was. What the annotations are worth i
 by an outer cross-validation, whose parts hold whole contexts or dialogues.
 """
 
-import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from parlai_ext.core import (
     Dialogue,
     HumanJudgement,
     UserError,
+    bytes_hash,
     chunks,
     content_id,
     frozen,
@@ -401,7 +401,7 @@ def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) 
         **about,
         'models': dict(judge.models),
         'inputs': list(NUMBERS),
-        'sha256': hashlib.sha256(data).hexdigest(),
+        'sha256': bytes_hash(data),
         'fitted_on': list(judge.fitted_on),
     }
     write_file(folder / WEIGHTS, data)

@@ -188,7 +188,7 @@ def test_an_answer_of_another_form_is_one_line(asked, judge, monkeypatch):
 
 def test_a_loader_that_raises_is_one_line():
     with user_error("likelihood 'x' raised TypeError"):
-        DistantModel(('math', 'sqrt'), 'likelihood', 'x', System('x', {}), CPU)
+        DistantModel('math:sqrt', 'likelihood', 'x', System('x', {}), CPU)
 
 
 def test_a_file_that_is_no_model_is_one_line(tmp_path):

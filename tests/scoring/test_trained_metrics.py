@@ -445,7 +445,7 @@ def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, kind, inner, n
 def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
     sentencepiece = pytest.importorskip('sentencepiece')
     pytest.importorskip('google.protobuf')
-    from parlai_ext.models.bleurt import BleurtSPTokenizer
+    from parlai_ext.models.encoders import BleurtSPTokenizer
 
     with (tmp_path / 'spm.model').open('wb') as file:
         sentencepiece.SentencePieceTrainer.train(

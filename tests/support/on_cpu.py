@@ -3,7 +3,7 @@ Models are computed on the CPU, also where there is a GPU, and in this process.
 """
 
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 
 from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle, Models, model_system
@@ -15,8 +15,7 @@ def load_here(kind, name, machine=CPU):
     """
     Load a model in this process, as the process of its own loads it.
     """
-    module, function = vars(Models)[kind].loader
-    load = vars(import_module(module))[function]
+    load = resolve_name(vars(Models)[kind].loader)
     return load(kind, name, model_system(kind, name), machine)
 
 

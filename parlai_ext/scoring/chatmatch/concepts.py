@@ -8,7 +8,6 @@ dictionary maps a word to its concept (its stem), in the order of the dialogue, 
 among equally rare concepts the first counts as rarer.
 """
 
-import hashlib
 import json
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.core import Dialogue, UserError, frozen, parse_json
+from parlai_ext.core import Dialogue, UserError, bytes_hash, frozen, parse_json
 from parlai_ext.core.records import record_from_json
 
 CACHED = 1 << 16
@@ -201,7 +200,7 @@ def dictionaries_from_files(path: Path) -> Finder:
         except (OSError, ValueError) as error:
             raise UserError(f'scorer: concepts {one}: {error}') from error
     content = json.dumps(list(dictionaries.items())).encode()
-    digest = hashlib.sha256(content).hexdigest()[:10]
+    digest = bytes_hash(content)[:10]
     find = partial(dictionary_of_speakers, dictionaries)
     if path.is_file():
         find = partial(dictionaries.get, path.stem)

@@ -9,12 +9,11 @@ since a list cannot tell them apart. How a name is written does not matter: a bo
 writes capitals gains nothing.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from parlai_ext.core import UserError, frozen, require_known
+from parlai_ext.core import UserError, bytes_hash, frozen, require_known
 from parlai_ext.scoring.chatmatch.concepts import Finder, words
 
 # a paragraph each: countries, regions, cities, peoples and faiths, brands and bodies,
@@ -202,7 +201,7 @@ def load_recogniser(name: str) -> Finder | None:
         return None
     if kind == 'gazetteer':
         text = '\n'.join(sorted(map(' '.join, NAMES)))
-        version = hashlib.sha256(text.encode()).hexdigest()[:8]
+        version = bytes_hash(text.encode())[:8]
         return Finder(f'gazetteer-{version}', names_on_list)
     if kind == 'capitals':
         return Finder('capitals', capitalised_runs)

@@ -6,7 +6,6 @@ against the lock file and unpacked safely.
 
 import asyncio
 import functools
-import hashlib
 import json
 import os
 import re
@@ -26,7 +25,7 @@ import httpx2
 from pydantic import StringConstraints
 
 from parlai_ext.compat.libraries import silent_parlai
-from parlai_ext.core import UserError, frozen, parse_json
+from parlai_ext.core import UserError, bytes_hash, frozen, parse_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.files import sha256
@@ -184,7 +183,7 @@ class FileDownload:
 
     def __init__(self, url: str, most: int = sys.maxsize):
         self.url, self.most = url, most
-        name = hashlib.sha256(url.encode()).hexdigest()[:32]
+        name = bytes_hash(url.encode())[:32]
         self.folder = downloads_folder() / name
         self.data = self.folder / 'file'
         self.part = self.folder / 'file.part'

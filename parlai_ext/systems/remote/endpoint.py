@@ -9,7 +9,6 @@ has one reply, sampled or not.
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
@@ -31,6 +30,7 @@ from parlai_ext.core import (
     DATA_ERRORS,
     JsonObject,
     UserError,
+    bytes_hash,
     frozen,
     logger,
     parse_own_json,
@@ -380,7 +380,7 @@ class Endpoint:
         """
         # the name that replies give for the model may be more exact than that asked for
         head = f'{self.settings.endpoint}\n{name}\n'.encode()
-        key = hashlib.sha256(head + request.body).hexdigest()
+        key = bytes_hash(head + request.body)
         known = cache.get(key) if cache else None
         if known is not None:
             self.meter.count(cached=1)

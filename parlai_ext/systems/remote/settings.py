@@ -354,7 +354,7 @@ class RemoteReply(ChatReply):
 def read_answer(
     data: Any,
     text: Any,
-    reason: str | None = None,
+    reason: str | None,
     alternatives: list[list[list[Any]]] | None = None,
 ) -> RemoteReply:
     """

@@ -11,8 +11,8 @@ import tarfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import IO, Any, NoReturn
 
 import numpy as np
@@ -268,8 +268,7 @@ def read_in_child(
     size = os.path.getsize(path)
     memory, seconds = MEMORY + COPIES * size, SECONDS + size // BYTES_A_SECOND
     given = {
-        'module': read.__module__,
-        'name': read.__name__,
+        'name': f'{read.__module__}:{read.__name__}',
         'place': os.getcwd(),
         'files': [path, str(output)] if output else [path],
     }
@@ -294,7 +293,6 @@ def read_in_child(
 def reader(
     missing: Sequence[str],
     ask_back: object,
-    module: str,
     name: str,
     place: str,
     files: list[str],
@@ -309,7 +307,7 @@ def reader(
         try:
             os.chdir(place)
             with errors_named(path), open(path, 'rb') as file:
-                value = vars(import_module(module))[name](file, *output)
+                value = resolve_name(name)(file, *output)
                 return '', parse_own_json(json.dumps(value, default=vars))
         except (UserError, OSError) as error:
             kind = 'OSError' if isinstance(error, OSError) else type(error).__name__
