@@ -114,7 +114,7 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
     """
     Return all sets and corpora, scored by the models.
     """
-    models = {'judge_model_file': opt.judge, 'encoder': opt.encoder}
+    models = {'judge_model_file': 'smollm2-135m-q4', 'encoder': 'minilm'}
     scorer = Composite.from_section(models, ModelHandle())
     scorer.load_models()
     # the terms are those of the models, whatever the weights
@@ -266,8 +266,6 @@ if __name__ == '__main__':
         main,
         __doc__,
         data='../shared/data',
-        judge='smollm2-135m-q4',
-        encoder='minilm',
         cache=Path('runs/fit_composite'),
         write=False,
     )

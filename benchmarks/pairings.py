@@ -7,7 +7,7 @@ Table 3 of bipartite-play: schemes of pairing beside each other, each a run.
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from parlai_ext import zoo_configs
@@ -171,12 +171,10 @@ def scores_of_pairings(
 
 
 def _table(lines: Sequence[Mapping[str, Any]], heads: Sequence[str]) -> Table:
-    columns = [Column(head, head, show=partial(_cell, head)) for head in heads]
+    columns = [
+        Column(head, head, show=methodcaller('get', head, DASH)) for head in heads
+    ]
     return Table(columns, lines)
-
-
-def _cell(head: str, line: Mapping[str, Any]) -> Any:
-    return line.get(head, DASH)
 
 
 if __name__ == '__main__':

@@ -10,11 +10,10 @@ margin; with equal true scores either order is wrong. Beside it: how often a t t
 all pairs at each look, as if it were the only one, declares a wrong order.
 
 A system's score in a dialogue is its true score and effects of the opener and of the
-dialogue, whose variances are those measured in runs of ``real_demo`` (the judge
-``composite``) and of ``demo`` (FED); see `MEASURED`. The effects are normal, have heavy
-tails (Student's t with 3 degrees of freedom) or are skewed (exponential). ``extreme``
-is there to break it: half of the systems have log-normal effects, the others hardly
-any.
+dialogue, whose variances are those measured in a run of ``real_demo`` (the judge
+``composite``). The effects are normal, have heavy tails (Student's t with 3 degrees of
+freedom) or are skewed (exponential). ``extreme`` is there to break it: half of the
+systems have log-normal effects, the others hardly any.
 """
 
 import argparse
@@ -36,31 +35,11 @@ from parlai_ext.ranking.stopping_rule import (
 )
 
 BLOCK, PLANNED = 20, 600
-
-
-@dataclass(frozen=True)
-class Measured:
-    """
-    Variances of the difference of two systems in a dialogue, medians over the pairs of
-    a run, and its number of partners.
-    """
-
-    opener: float
-    dialogue: float
-    n_partners: int
-
-    @property
-    def spread(self) -> float:
-        """
-        The standard deviation of the difference of two systems on one opener.
-        """
-        return float(np.sqrt(self.opener + self.dialogue / self.n_partners))
-
-
-MEASURED = {
-    'real_demo': Measured(opener=0.055, dialogue=0.040, n_partners=2),
-    'demo': Measured(opener=0.0017, dialogue=0.0031, n_partners=4),
-}
+# variances of the difference of two systems in a dialogue, medians over the pairs of a
+# run of real_demo, and its number of partners
+OPENER, DIALOGUE, N_PARTNERS = 0.055, 0.040, 2
+# the standard deviation of the difference of two systems on one opener
+SPREAD = float(np.sqrt(OPENER + DIALOGUE / N_PARTNERS))
 # true scores in units of the spread, and the margin in the same units
 LADDERS: dict[str, tuple[Sequence[float], float]] = {
     'ladder of real_demo': ((2.68, 2.16, 0.17, -0.90, -2.26), 0.3),
@@ -112,7 +91,7 @@ SHAPES = {'normal': normal, 'heavy': heavy, 'skewed': skewed, 'extreme': extreme
 Draw = Callable[[np.random.Generator, int], Floats]
 
 
-def drawn_scores(true_scores: Sequence[float], measured: Measured, shape: str) -> Draw:
+def drawn_scores(true_scores: Sequence[float], shape: str) -> Draw:
     """
     Return a function that draws ``[system, opener]`` scores over all partners.
     """
@@ -121,9 +100,9 @@ def drawn_scores(true_scores: Sequence[float], measured: Measured, shape: str) -
 
     def draw(rng: np.random.Generator, n_openers: int) -> Floats:
         size = (len(means), n_openers)
-        of_opener = np.sqrt(measured.opener / 2) * effects(rng, size)
-        single = effects(rng, (*size, measured.n_partners)).mean(axis=2)
-        return means + of_opener + np.sqrt(measured.dialogue / 2) * single
+        of_opener = np.sqrt(OPENER / 2) * effects(rng, size)
+        single = effects(rng, (*size, N_PARTNERS)).mean(axis=2)
+        return means + of_opener + np.sqrt(DIALOGUE / 2) * single
 
     return draw
 
@@ -158,7 +137,7 @@ def simulate(
     margin: float,
     *,
     n_runs: int,
-    planned: int = PLANNED,
+    planned: int,
 ) -> Outcome:
     """
     Return what comes of runs with these true scores.
@@ -181,6 +160,19 @@ def simulate(
         by_tests += tests_are_wrong(scores, looks, true_scores)
     sums = (wrong, settled, settled_pairs, openers, by_tests)
     return Outcome(*(total / n_runs for total in sums))
+
+
+def simulate_ladder(
+    ladder: str, shape: str, n_runs: int, planned: int = PLANNED
+) -> Outcome:
+    """
+    Return what comes of runs with the true scores of a ladder.
+    """
+    steps, margin = LADDERS[ladder]
+    true_scores = [SPREAD * step for step in steps]
+    draw = drawn_scores(true_scores, shape)
+    margin *= SPREAD
+    return simulate(draw, true_scores, margin, n_runs=n_runs, planned=planned)
 
 
 def is_wrong(pair: PairOutcome, true_scores: Sequence[float], margin: float) -> bool:
@@ -217,17 +209,9 @@ def tests_are_wrong(
 def main(args: argparse.Namespace) -> None:
     heads = ('true scores', 'effects', 'wrong', 'settled', 'pairs settled', 'openers')
     print_head(*heads, 'saved', 't tests wrong')
-    measured = MEASURED['real_demo']
     for shape in SHAPES:
-        for name, (steps, margin) in LADDERS.items():
-            true_scores = [measured.spread * step for step in steps]
-            outcome = simulate(
-                drawn_scores(true_scores, measured, shape),
-                true_scores,
-                margin * measured.spread,
-                n_runs=args.runs,
-                planned=args.openers,
-            )
+        for name in LADDERS:
+            outcome = simulate_ladder(name, shape, args.runs, args.openers)
             print_row(name, shape, *outcome.cells(args.openers))
 
 

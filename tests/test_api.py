@@ -42,10 +42,9 @@ class WordCount(Scorer):
 
 
 @pytest.fixture(scope='module')
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('api')
-    config = small_config(folder)
-    return parlai_ext.evaluate(config, folder / 'run', no_cuda=True, **SMALL)
+def run(module_folder):
+    config = small_config(module_folder)
+    return parlai_ext.evaluate(config, module_folder / 'run', no_cuda=True, **SMALL)
 
 
 def test_the_import_is_light_and_every_member_is_there():

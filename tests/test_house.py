@@ -72,20 +72,19 @@ PLANTED = {
 
 
 @pytest.fixture(scope='module')
-def broken_contracts(tmp_path_factory):
+def broken_contracts(module_folder):
     """
     What `lint-imports` prints of each contract over a copy of the tree with `PLANTED`.
     """
-    root = tmp_path_factory.mktemp('planted')
-    package = linked_package(root)
+    package = linked_package(module_folder)
     for files in PLANTED.values():
         for place, (line, _) in files.items():
             (package / place).write_text(line + '\n')
     command = [LINT_IMPORTS, '--no-logo', '--no-cache']
     done = subprocess.run(
         [*command, '--config', ROOT / 'pyproject.toml'],
-        cwd=root,
-        env={**os.environ, 'PYTHONPATH': str(root)},
+        cwd=module_folder,
+        env={**os.environ, 'PYTHONPATH': str(module_folder)},
         capture_output=True,
         text=True,
     )

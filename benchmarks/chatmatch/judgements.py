@@ -18,6 +18,8 @@ from parlai_ext.ranking.agreement import AnnotatorRanks
 
 OVERALL = 'overall'
 Judgements = dict[str, AnnotatorRanks]  # by dimension
+# the same while it is read: dimension -> judge -> system -> value
+Blocks = dict[str, dict[str, dict[str, float | None]]]
 
 
 def read_judgements(path: str | Path) -> Judgements:
@@ -33,7 +35,7 @@ def read_judgements(path: str | Path) -> Judgements:
             return judgements_from_rows(rows)
         except (ImportError, BadZipFile, LookupError, ValueError, OSError) as error:
             raise UserError(f'{path}: no readable .xlsx spreadsheet: {error}') from None
-    blocks: dict[str, dict[str, dict[str, float | None]]] = {}
+    blocks: Blocks = {}
     for one in read_human_scores(path):
         if one.rater is None:
             raise UserError(f'{path}: a column `rater` is needed: who judged')
@@ -49,7 +51,7 @@ def judgements_from_rows(rows: Iterable[Sequence[Any]]) -> Judgements:
     :raises ValueError: for a cell that is no number.
     :raises LookupError: for a judge before any dimension.
     """
-    blocks: dict[str, dict[str, dict[str, float | None]]] = {}
+    blocks: Blocks = {}
     dimension, systems = '', ()
     for head, *cells in rows:
         if isinstance(head, str) and not _all_numbers(cells):

@@ -86,18 +86,24 @@ def held_out_loss(agent: Any, source: str, seed: int) -> float:
     Return the mean loss per token (generators) or example (rankers) on the valid fold.
     """
     agent.reset_metrics()
-    total, weight = 0.0, 0.0
+    acts: list[Any] = []
     for start in range(0, HELD_OUT, 32):
-        acts = agent.batch_act(
+        acts += agent.batch_act(
             [
                 vectorize(agent, SOURCES[source]('valid', seed, i), 'eval_labels')
                 for i in range(start, start + 32)
             ]
         )
-        for act in acts:
-            metric = act['metrics']['loss']
-            total, weight = total + metric._numer, weight + metric._denom
-    return float(total / weight)
+    return mean_loss(acts)
+
+
+def mean_loss(acts: Sequence[Any]) -> float:
+    """
+    Return the loss of acts: per token (generators) or per example (rankers).
+    """
+    metrics = [act['metrics'] for act in acts]
+    losses = [loss.get('loss', loss.get('mean_loss')) for loss in metrics]
+    return float(sum(x._numer for x in losses) / sum(x._denom for x in losses))
 
 
 def all_utterances(fold: str, seed: int, count: int) -> list[str]:

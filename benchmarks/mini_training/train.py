@@ -14,7 +14,7 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,7 @@ def learn_tokenizer(folder: Path, seed: int) -> None:
 
     from benchmarks.mini_training.corpus import tokenizer_texts
 
-    lines = list(tokenizer_texts(seed, TOKENIZER_DIALOGUES))
+    lines = tokenizer_texts(seed, TOKENIZER_DIALOGUES)
     tokenizer = ByteLevelBPETokenizer(add_prefix_space=True)
     tokenizer.train_from_iterator(
         # the newline separates utterances and must be one token
@@ -79,7 +79,7 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
     """
     import parlai.utils.logging as logging
 
-    from benchmarks.mini_training.corpus import all_utterances, batches
+    from benchmarks.mini_training.corpus import all_utterances, batches, mean_loss
     from benchmarks.mini_training.shipping import save_agent
 
     logging.set_log_level(logging.ERROR)
@@ -102,7 +102,7 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
             if (step + 1) % REPORT_EVERY == 0:
                 rate = (step + 1) / (time.monotonic() - began)
                 done = f'{by_step[last]}: {step + 1}/{last}'
-                print(f'{done} loss {_loss(acts):.3f} {rate:.1f}/s', flush=True)
+                print(f'{done} loss {mean_loss(acts):.3f} {rate:.1f}/s', flush=True)
                 agent.reset_metrics()
     return facts
 
@@ -119,15 +119,6 @@ def _facts(agent: Any, job: Job, step: int) -> dict[str, float]:
     return {'updates': step, 'parameters': size, 'loss': round(loss, 4)}
 
 
-def _loss(acts: Sequence[Any]) -> float:
-    """
-    Return the loss of one batch: per token (generators) or per example (rankers).
-    """
-    metrics = [act['metrics'] for act in acts]
-    losses = [loss.get('loss', loss.get('mean_loss')) for loss in metrics]
-    return float(sum(x._numer for x in losses) / sum(x._denom for x in losses))
-
-
 def main(args: argparse.Namespace) -> None:
     """
     Train every job, or those named.
@@ -137,7 +128,7 @@ def main(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as tokenizer:
         learn_tokenizer(Path(tokenizer), args.seed)
         context = multiprocessing.get_context('spawn')
-        with ProcessPoolExecutor(args.processes, mp_context=context) as pool:
+        with ProcessPoolExecutor(2, mp_context=context) as pool:
             waiting = [
                 pool.submit(train, job, args.seed, str(args.out), tokenizer)
                 for job in jobs
@@ -156,4 +147,4 @@ def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:
 
 
 if __name__ == '__main__':
-    start(main, __doc__, required=['out'], out=Path, seed=0, processes=2, only=[])
+    start(main, __doc__, required=['out'], out=Path, seed=0, only=[])

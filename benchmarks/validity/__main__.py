@@ -68,7 +68,7 @@ from parlai_ext.files.agreement_file import (
     measured_agreement,
     read_agreement,
 )
-from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.check import kinds_check
 from parlai_ext.judge_check.record import DimensionCheck
 from parlai_ext.scoring.score_run import ChosenScorer
 
@@ -223,17 +223,14 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
             values[reply, kind] = value
     if not values:
         return max(scores.reasons, key=lambda reason: scores.reasons[reason])
-    results = []
-    for kind in dict.fromkeys(kind for _, kind in values if kind != 'original'):
-        pairs = [
-            (values[reply, 'original'], value)
-            for (reply, other), value in values.items()
-            if other == kind and (reply, 'original') in values
-        ]
-        n_higher = sum(original > copy for original, copy in pairs)
-        n_ties = sum(original == copy for original, copy in pairs)
-        results.append(kind_result(kind, 'people', len(pairs), n_higher, n_ties))
-    return dimension_check(main, results)
+    compared = []
+    for (reply, kind), value in values.items():
+        original = values.get((reply, 'original'))
+        if kind != 'original' and original is not None:
+            # equal to the last digit, or no tie
+            sign = (original > value) - (original < value)
+            compared.append(((kind, 'people'), {main: sign}))
+    return kinds_check(main, compared, dict.fromkeys(kind for (kind, _), _ in compared))
 
 
 def bench_scorers(

@@ -22,18 +22,17 @@ TURNS = ('you like tea', 'old book there', 'rain again today')
 
 
 @pytest.fixture(scope='module')
-def trained(tmp_path_factory, hf_folder, registered):
+def trained(module_folder, hf_folder, registered):
     """
     Return the file of a model after a short training, whose base is gone.
     """
-    home = tmp_path_factory.mktemp('trained')
-    base = shutil.copytree(hf_folder('llama'), home / 'base')
-    opt = training(pairs(home), home / 'model', hf_model=str(base))
+    base = shutil.copytree(hf_folder('llama'), module_folder / 'base')
+    opt = training(pairs(module_folder), module_folder / 'model', hf_model=str(base))
     # ParlAI draws the order of examples; after one in twenty, 8 epochs do not suffice
     random.seed(0)
     TrainModel.main(**opt, num_epochs=8)
     shutil.rmtree(base)
-    return home / 'model'
+    return module_folder / 'model'
 
 
 def pairs(folder):

@@ -136,13 +136,13 @@ pytestmark = pytest.mark.usefixtures('registered')
 
 
 @pytest.fixture(scope='module')
-def model_file(tmp_path_factory):
-    return make_generator(tmp_path_factory.mktemp('judge'), label_truncate=32)
+def model_file(module_folder):
+    return make_generator(module_folder, label_truncate=32)
 
 
 @pytest.fixture(scope='module')
-def followups(tmp_path_factory):
-    path = tmp_path_factory.mktemp('followups') / 'own.yaml'
+def followups(module_folder):
+    path = module_folder / 'own.yaml'
     good, bad, worse = sentences(3, seed=9)
     path.write_text(
         f'dimensions:\n  Wit: {{positive: [{good}], negative: [{bad}, {worse}]}}\n'

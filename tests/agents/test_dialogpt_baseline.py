@@ -23,17 +23,16 @@ RECIPES = ('dialogpt_baseline', 'track_baseline', 'causal_lm_baseline')
 
 
 @pytest.fixture(scope='module')
-def trained(tmp_path_factory):
+def trained(module_folder):
     """
     The options of a trained model, the report before and that after the training.
     """
     plugin.register()
-    home = tmp_path_factory.mktemp('dialogpt')
-    data = write_pairs(home / 'pairs.csv', 'you want tea')
+    data = write_pairs(module_folder / 'pairs.csv', 'you want tea')
     opt = {
         'init_opt': 'moderation/dialogpt_baseline',
-        'model_name': dialogpt(home)['model_name'],
-        'model_file': str(home / 'model'),
+        'model_name': dialogpt(module_folder)['model_name'],
+        'model_file': str(module_folder / 'model'),
         'toxic_data': str(data),
         'no_cuda': True,
         **SMALL,

@@ -32,8 +32,8 @@ def evaluated(folder, **keys):
 
 
 @pytest.fixture(scope='module')
-def fresh(tmp_path_factory):
-    return evaluated(tmp_path_factory.mktemp('fresh'))
+def fresh(module_folder):
+    return evaluated(module_folder)
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def root(fresh, tmp_path):
 
 
 @pytest.fixture(scope='module')
-def audited(fresh, tmp_path_factory):
-    root = shutil.copytree(fresh, tmp_path_factory.mktemp('audited') / 'run')
+def audited(fresh, module_folder):
+    root = shutil.copytree(fresh, module_folder / 'audited')
     return root, audit(root)
 
 

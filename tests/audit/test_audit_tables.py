@@ -355,10 +355,8 @@ def test_floors_do_not_make_the_share_of_systems(planted):
 
 
 @pytest.fixture(scope='module')
-def ladder(tmp_path_factory):
-    run = planted_run(
-        tmp_path_factory.mktemp('ladder'), {'made-up': plain}, ALL, ('p', 'q')
-    )
+def ladder(module_folder):
+    run = planted_run(module_folder, {'made-up': plain}, ALL, ('p', 'q'))
     return read_audited(run, AuditOptions())
 
 

@@ -28,9 +28,8 @@ OPT = {'batchsize': SHARD, 'no_cuda': True}
 
 
 @pytest.fixture(scope='module')
-def draws(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('models')
-    path = make_generator(folder, 'draws', inference='topk', topk=20)
+def draws(module_folder):
+    path = make_generator(module_folder, 'draws', inference='topk', topk=20)
     with trusted(path, f'{path}.opt'):  # needs no process of its own
         yield System('draws', {'model_file': path})
 

@@ -32,14 +32,14 @@ def collected(folder, num_dialogues, **more):
 
 
 @pytest.fixture(scope='module')
-def few(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('few')
+def few(module_folder):
+    folder = module_folder / 'few'
     return folder, collected(folder, FEW)
 
 
 @pytest.fixture(scope='module')
-def grown(tmp_path_factory, few):
-    folder = tmp_path_factory.mktemp('grown')
+def grown(module_folder, few):
+    folder = module_folder / 'grown'
     assert collected(folder, FEW) == few[1]
     return folder, collected(folder, MORE)
 

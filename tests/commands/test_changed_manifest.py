@@ -31,11 +31,10 @@ READERS = {
 
 
 @pytest.fixture(scope='module')
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('changed')
-    config = small_config(folder, targets=2, partners=1)
-    EvaluateSystems.main(config=config, run_dir=folder / 'run', **SMALL)
-    return folder / 'run'
+def run(module_folder):
+    config = small_config(module_folder, targets=2, partners=1)
+    EvaluateSystems.main(config=config, run_dir=module_folder / 'run', **SMALL)
+    return module_folder / 'run'
 
 
 def problems(run, work, changes, readers=READERS):

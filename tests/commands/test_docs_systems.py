@@ -107,21 +107,22 @@ def listens(port):
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory, bot):
+def folder(module_folder, bot):
     """
     Return a user's folder with the page's files, each fit to this machine.
     """
-    home = tmp_path_factory.mktemp('systems')
     here = {
-        'mine': make_generator(home, 'tiny'),
-        'qwen-0.5b': family_hf.make_model(home, 'llama', template=family_hf.TEMPLATE),
-        'blenderbot-hf': family_hf.make_model(home, 'bart'),
+        'mine': make_generator(module_folder, 'tiny'),
+        'qwen-0.5b': family_hf.make_model(
+            module_folder, 'llama', template=family_hf.TEMPLATE
+        ),
+        'blenderbot-hf': family_hf.make_model(module_folder, 'bart'),
     }
     for name, text in BLOCKS.items():
         for system, theirs in OWN.items():
             text = text.replace(theirs, here[system])
-        (home / name).write_text(text.replace(SERVED, bot), encoding='utf-8')
-    return home
+        (module_folder / name).write_text(text.replace(SERVED, bot), encoding='utf-8')
+    return module_folder
 
 
 @pytest.fixture(scope='module')

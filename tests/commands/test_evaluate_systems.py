@@ -28,15 +28,14 @@ from tests.support.written import json_in, on_one_line
 
 
 @pytest.fixture(scope='module')
-def finished(tmp_path_factory):
-    home = tmp_path_factory.mktemp('run')
-    config = small_config(home)
+def finished(module_folder):
+    config = small_config(module_folder)
 
     def evaluated(**more):
-        given = {'config': config, 'run_dir': home / 'run', **SMALL, **more}
+        given = {'config': config, 'run_dir': module_folder / 'run', **SMALL, **more}
         return EvaluateSystems.main(**given)
 
-    return home / 'run', evaluated, evaluated()
+    return module_folder / 'run', evaluated, evaluated()
 
 
 def test_ranking_json_has_the_documented_shape(finished):

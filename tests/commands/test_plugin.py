@@ -32,15 +32,14 @@ def run(*command, **env):
 
 
 @pytest.fixture(scope='module')
-def stock(tmp_path_factory):
+def stock(module_folder):
     """
     Facts about a process that started as `parlai` does: of its first steps, of a
     retriever that talks, and of a mistake, which ends it.
     """
-    home = tmp_path_factory.mktemp('stock')
-    config = small_config(home, targets=1, partners=1, retriever=True)
+    config = small_config(module_folder, targets=1, partners=1, retriever=True)
     assert 'retrieval' in Path(config).read_text()
-    words = f'collect_dialogues --config {config} --run-dir {home}/run'
+    words = f'collect_dialogues --config {config} --run-dir {module_folder}/run'
     collect = f'{words} --num-dialogues 1 --num-turns 4'.split()
     code = f"""
 import io, json, sys

@@ -59,8 +59,8 @@ def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
 
 
 @pytest.fixture(scope='module')
-def model_file(tmp_path_factory):
-    path = make_generator(tmp_path_factory.mktemp('judge'), label_truncate=64)
+def model_file(module_folder):
+    path = make_generator(module_folder, label_truncate=64)
     with trusted(path, f'{path}.opt'):  # needs no process of its own
         yield path
 

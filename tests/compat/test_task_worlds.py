@@ -10,7 +10,7 @@ from parlai_ext import compat
 
 
 @pytest.fixture(scope='module')
-def toy_task(tmp_path_factory):
+def toy_task(module_folder):
     """
     A task `ext:toy` with worlds of its own, beside ours.
     """
@@ -19,20 +19,19 @@ def toy_task(tmp_path_factory):
     import parlai_ext.tasks
 
     compat.apply()
-    home = tmp_path_factory.mktemp('tasks')
     for name in ('toy', 'bare', 'broken'):
-        (home / name).mkdir()
-        (home / name / '__init__.py').write_text('')
-        (home / name / 'agents.py').write_text('class DefaultTeacher: pass\n')
+        (module_folder / name).mkdir()
+        (module_folder / name / '__init__.py').write_text('')
+        (module_folder / name / 'agents.py').write_text('class DefaultTeacher: pass\n')
     worlds = [
         f'class {k}World: pass' for k in ('Default', 'SelfChat', 'SelfChatSpecial')
     ]
-    (home / 'toy' / 'worlds.py').write_text('\n'.join(worlds))
-    (home / 'broken' / 'worlds.py').write_text('import no_such_package\n')
-    parlai_ext.tasks.__path__.append(str(home))
+    (module_folder / 'toy' / 'worlds.py').write_text('\n'.join(worlds))
+    (module_folder / 'broken' / 'worlds.py').write_text('import no_such_package\n')
+    parlai_ext.tasks.__path__.append(str(module_folder))
     importlib.invalidate_caches()
     yield
-    parlai_ext.tasks.__path__.remove(str(home))
+    parlai_ext.tasks.__path__.remove(str(module_folder))
 
 
 @pytest.mark.parametrize(

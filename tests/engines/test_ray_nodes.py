@@ -24,7 +24,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope='module')
-def config(tmp_path_factory):
+def config(module_folder):
     systems = {
         kind: [{'name': f'{kind}-{i}', 'opt': {'model': AGENT}} for i in range(n)]
         for kind, n in (('targets', 3), ('partners', 4))
@@ -37,7 +37,7 @@ def config(tmp_path_factory):
         'scorer': {'name': 'length'},
         'roster': systems,
     }
-    return written(tmp_path_factory.mktemp('config'), 'talk.yaml', protocol)
+    return written(module_folder, 'talk.yaml', protocol)
 
 
 def command(config, run, *options):
@@ -76,8 +76,8 @@ def wait_for_shards(run, n, process):
 
 
 @pytest.fixture(scope='module')
-def whole(config, tmp_path_factory):
-    run = tmp_path_factory.mktemp('local') / 'run'
+def whole(config, module_folder):
+    run = module_folder / 'local'
     subprocess.run(command(config, run), cwd=ROOT, env=ENV, check=True)
     return files_of(run)
 

@@ -42,16 +42,17 @@ def changed_tree(folder, changes):
 
 
 @pytest.fixture(scope='module')
-def outputs(tmp_path_factory):
+def outputs(module_folder):
     """
     By its kind, what the program of each change prints; no two changes touch the same
     file, so one tree has them all.
     """
-    folder = tmp_path_factory.mktemp('tree')
     changes = [file for one in CHANGES.values() for file in one['files'].items()]
     assert len(dict(changes)) == len(changes)
-    changed_tree(folder, dict(changes))
-    done = command_in_child(run_all, path=[folder], forget=['parlai_ext', 'tests'])
+    changed_tree(module_folder, dict(changes))
+    done = command_in_child(
+        run_all, path=[module_folder], forget=['parlai_ext', 'tests']
+    )
     assert done.code == 0, done.errors
     return json.loads(done.out.rstrip('\n').split('\n')[-1])
 

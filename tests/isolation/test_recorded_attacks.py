@@ -43,8 +43,8 @@ class Evil(Agent):
 
 
 @pytest.fixture(scope='module')
-def honest(tmp_path_factory):
-    root = tmp_path_factory.mktemp('honest') / 'run'
+def honest(module_folder):
+    root = module_folder / 'run'
     return make_run(root, ['generic', 'salad', 'talker'], num_dialogues=3)
 
 

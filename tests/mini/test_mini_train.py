@@ -24,8 +24,8 @@ JOB = Job({'early': 1, 'late': 3}, (('judge-easy', 2), ('chat', 1)), seed=7, opt
 
 
 @pytest.fixture(scope='module')
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('bpe')
+def tokenizer(module_folder):
+    folder = module_folder / 'bpe'
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr('benchmarks.mini_training.train.TOKENIZER_DIALOGUES', 60)
         learn_tokenizer(folder, seed=0)
@@ -33,8 +33,8 @@ def tokenizer(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def trained(tokenizer, tmp_path_factory):
-    out = tmp_path_factory.mktemp('zoo')
+def trained(tokenizer, module_folder):
+    out = module_folder / 'zoo'
     return out, train(JOB, 0, str(out), str(tokenizer))
 
 

@@ -45,9 +45,9 @@ def shipped(kind, name):
 
 
 @pytest.fixture(scope='module')
-def datapath(tmp_path_factory):
+def datapath(module_folder):
     plugin.register()
-    folder = str(tmp_path_factory.mktemp('data'))
+    folder = str(module_folder)
     with data_in(folder):
         yield folder
 

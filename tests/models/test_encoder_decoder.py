@@ -39,8 +39,8 @@ HUGGING_FACE = ('t5', 't5 tied', 'bart of hf')
 
 
 @pytest.fixture(scope='module')
-def model_file(tmp_path_factory):
-    return make_generator(tmp_path_factory.mktemp('model'), text_truncate=20)
+def model_file(module_folder):
+    return make_generator(module_folder, text_truncate=20)
 
 
 @pytest.fixture(scope='module')

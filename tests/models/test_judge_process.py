@@ -127,8 +127,8 @@ class Store(Kept):
 
 
 @pytest.fixture(scope='module')
-def judge(tmp_path_factory):
-    name = make_model(tmp_path_factory.mktemp('judge') / 'it', 'gpt2')
+def judge(module_folder):
+    name = make_model(module_folder / 'it', 'gpt2')
     return ModelHandle(replace(CPU, batchsize=1)).likelihood(name)
 
 

@@ -33,8 +33,8 @@ def folder(hf_folder):
 
 
 @pytest.fixture(scope='module')
-def dialogpt(tmp_path_factory):
-    return FAMILIES['dialogpt'](tmp_path_factory.mktemp('dialogpt'))
+def dialogpt(module_folder):
+    return FAMILIES['dialogpt'](module_folder)
 
 
 @pytest.mark.parametrize('kind', ['gpt2', 'llama'])

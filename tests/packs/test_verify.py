@@ -309,15 +309,14 @@ def test_a_pack_that_withholds_texts_shows_none(runs, published, tampered):
 
 
 @pytest.fixture(scope='module')
-def judged(runs, tmp_path_factory):
+def judged(runs, module_folder):
     """
     The pack of a run whose judge was checked.
     """
-    folder = tmp_path_factory.mktemp('judged')
-    shutil.copytree(runs['both'].root, folder / 'run')
-    run = RunFolder.existing(folder / 'run')
+    shutil.copytree(runs['both'].root, module_folder / 'run')
+    run = RunFolder.existing(module_folder / 'run')
     check_run(run, ChosenScorer(run.manifest.protocol.scorer).build())
-    return publish(run, folder / 'p.zip').path
+    return publish(run, module_folder / 'p.zip').path
 
 
 def forge_check(pack, path, change):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from benchmarks.stopping import LADDERS, MEASURED, drawn_scores, is_wrong, simulate
+from benchmarks.stopping import is_wrong, simulate_ladder
 from parlai_ext.ranking.standings import RankRange, fold_games, known_means
 from parlai_ext.ranking.stopping_rule import (
     FEWEST_TO_SETTLE,
@@ -178,16 +178,8 @@ def test_a_stop_is_wrong_by_order_or_by_a_tie_beyond_the_margin(
     assert is_wrong(outcome, [1.0, 0.5, 0.5], 0.3) == wrong
 
 
-def simulated(ladder, shape, n_runs):
-    measured = MEASURED['real_demo']
-    steps, margin = LADDERS[ladder]
-    true_scores = [measured.spread * step for step in steps]
-    draw = drawn_scores(true_scores, measured, shape)
-    return simulate(draw, true_scores, margin * measured.spread, n_runs=n_runs)
-
-
 def test_a_ladder_is_settled_with_less_than_half_of_600():
-    outcome = simulated('ladder, steps of 0.5', 'normal', 40)
+    outcome = simulate_ladder('ladder, steps of 0.5', 'normal', 40)
     assert outcome.wrong <= 0.05 and outcome.openers < 300
 
 
@@ -195,18 +187,18 @@ def test_a_ladder_is_settled_with_less_than_half_of_600():
 @pytest.mark.parametrize('shape', ['normal', 'heavy', 'skewed', 'extreme'])
 @pytest.mark.parametrize('ladder', ['ladder with two near-ties', 'all equal'])
 def test_wrong_stops_are_five_per_cent_at_most(ladder, shape):
-    assert simulated(ladder, shape, 1000).wrong <= 0.05
+    assert simulate_ladder(ladder, shape, 1000).wrong <= 0.05
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('shape', ['normal', 'heavy', 'skewed'])
 def test_a_measured_ladder_saves_half(shape):
-    assert simulated('ladder of real_demo', shape, 1000).openers <= 300
+    assert simulate_ladder('ladder of real_demo', shape, 1000).openers <= 300
 
 
 def test_tests_at_each_look_are_wrong_more_often():
     # otherwise the simulation could not show what the sequence is good for
-    outcome = simulated('all equal', 'normal', 40)
+    outcome = simulate_ladder('all equal', 'normal', 40)
     assert outcome.wrong_by_tests > 0.1 > outcome.wrong
 
 

@@ -25,14 +25,13 @@ PAYLOADS = [
 
 
 @pytest.fixture(scope='module')
-def hostile_page(tmp_path_factory):
+def hostile_page(module_folder):
     """
     A report in which every text that others wrote is an attack.
     """
-    folder = tmp_path_factory.mktemp('hostile') / 'run'
     names, partners = PAYLOADS[:3], PAYLOADS[3:5]
     run = example_run(
-        folder,
+        module_folder / 'run',
         targets=names,
         partners=partners,
         openers=PAYLOADS[:2],

@@ -56,10 +56,9 @@ def finding(outcome, part='variance'):
 
 
 @pytest.fixture(scope='module')
-def ranked(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('ranked')
+def ranked(module_folder):
     run = planted_run(
-        folder,
+        module_folder,
         {'made-up': lambda first, second, n: WORTH[first] + 0.01 * n},
         tuple(WORTH),
         ('p', 'q', 'r', 's'),
@@ -67,8 +66,8 @@ def ranked(tmp_path_factory):
     )
     check = replace(example_check({'Overall': PASSES}), signature=SIGNATURE)
     write_check(run.scores(SIGNATURE), check)
-    RankSystems.main(run_dir=folder)
-    return folder
+    RankSystems.main(run_dir=module_folder)
+    return module_folder
 
 
 @pytest.fixture

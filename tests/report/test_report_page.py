@@ -53,8 +53,8 @@ def rendered(folder, ranking=None, **about):
 
 
 @pytest.fixture(scope='module')
-def page(tmp_path_factory):
-    return Page(rendered(tmp_path_factory.mktemp('run') / 'r'))
+def page(module_folder):
+    return Page(rendered(module_folder / 'r'))
 
 
 def test_page_loads_nothing_and_no_element_has_a_handler_or_a_style(page):

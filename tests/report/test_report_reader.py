@@ -51,8 +51,8 @@ def written(folder, **about):
 
 
 @pytest.fixture(scope='module')
-def made(tmp_path_factory):
-    return written(tmp_path_factory.mktemp('reader') / 'run')
+def made(module_folder):
+    return written(module_folder / 'run')
 
 
 @pytest.fixture
@@ -301,8 +301,8 @@ def test_an_accessibility_engine_finds_nothing(browser, made):
 
 
 @pytest.fixture(scope='module')
-def hostile(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('hostile') / 'run'
+def hostile(module_folder):
+    folder = module_folder / 'hostile'
     formulas = ('=1+1', '@SUM(A1)', ' +2', '-3', '\t=4', '＝5', 'plain')
     return written(
         folder,

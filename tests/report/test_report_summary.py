@@ -217,9 +217,9 @@ def test_the_sentence_has_no_figure_that_is_not_known():
 
 
 @pytest.fixture(scope='module')
-def ranked(tmp_path_factory):
+def ranked(module_folder):
     run = example_run(
-        tmp_path_factory.mktemp('glance') / 'r',
+        module_folder / 'r',
         targets=('alpha', 'beta', 'floor-x'),
         openers=[f'hello {n}' for n in range(4)],
         ranking={'bootstraps': 50, 'max_failed_share': 0.5},

@@ -368,9 +368,8 @@ def evaluate(folder):
 
 
 @pytest.fixture(scope='module')
-def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('run')
-    return folder / 'run', evaluate(folder)
+def finished(module_folder):
+    return module_folder / 'run', evaluate(module_folder)
 
 
 def test_ranking_counts_the_contexts_that_were_cut(finished):

@@ -276,8 +276,8 @@ def test_texts_that_are_nowhere_alike_have_no_f1():
 
 
 @pytest.fixture(scope='module')
-def encoder(tmp_path_factory):
-    return make_encoder(tmp_path_factory.mktemp('encoder'), n_layers=3)
+def encoder(module_folder):
+    return make_encoder(module_folder, n_layers=3)
 
 
 def scores(encoder, pairs, **options):

@@ -137,7 +137,7 @@ def test_log_probabilities_come_back_after_a_greedy_question(gpt2_folder, watch)
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
+def folder(module_folder):
     """
     Write a tiny Blenderbot whose byte-level tokenizer ends every text, as the real one.
     """
@@ -153,10 +153,9 @@ def folder(tmp_path_factory):
     config = BlenderbotConfig(vocab_size=len(tokenizer), **BART)
     model = BlenderbotForConditionalGeneration(config)
     draw(model, seed=1)
-    path = tmp_path_factory.mktemp('blenderbot')
-    model.save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+    model.save_pretrained(module_folder)
+    tokenizer.save_pretrained(module_folder)
+    return module_folder
 
 
 def program_losses(folder, utterances, followups):

@@ -68,25 +68,24 @@ FACT = 'the piano is old and it has a story .'
 
 
 @pytest.fixture(scope='module')
-def folders(tmp_path_factory):
+def folders(module_folder):
     """
     The options of each metric, which name its tiny models.
     """
-    home = tmp_path_factory.mktemp('trained')
     two = {'num_labels': 2}
     pairs = RobertaForSequenceClassification
-    aligner = make_roberta(home / 'ctc', RobertaForTokenClassification, **two)
+    aligner = make_roberta(module_folder / 'ctc', RobertaForTokenClassification, **two)
     return {
         'usr': {
-            'masked_lm': make_roberta(home / 'mlm', RobertaForMaskedLM, 0),
-            'context_classifier': make_roberta(home / 'ctx', pairs, 1, **two),
-            'knowledge_classifier': make_roberta(home / 'uk', pairs, 2, **two),
+            'masked_lm': make_roberta(module_folder / 'mlm', RobertaForMaskedLM, 0),
+            'context_classifier': make_roberta(module_folder / 'ctx', pairs, 1, **two),
+            'knowledge_classifier': make_roberta(module_folder / 'uk', pairs, 2, **two),
         },
         'ctc': {'engaging_model': aligner, 'knowledge_model': aligner},
-        'unieval': {'judge_model_file': make_t5(home / 't5')},
+        'unieval': {'judge_model_file': make_t5(module_folder / 't5')},
         'bleurt': {
             'regressor': make_bert(
-                home / 'bleurt', BertForSequenceClassification, num_labels=1
+                module_folder / 'bleurt', BertForSequenceClassification, num_labels=1
             )
         },
     }

@@ -32,8 +32,8 @@ FLIPS = 400
 
 
 @pytest.fixture(scope='module')
-def root(tmp_path_factory):
-    root = tmp_path_factory.mktemp('damage') / 'run'
+def root(module_folder):
+    root = module_folder / 'run'
     whole_run(root)
     return root
 

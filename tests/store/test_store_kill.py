@@ -111,8 +111,8 @@ def fast_path(tmp_path):
 
 
 @pytest.fixture(scope='module')
-def expected(tmp_path_factory):
-    root = tmp_path_factory.mktemp('expected') / 'run'
+def expected(module_folder):
+    root = module_folder / 'run'
     short_run(root)
     return files_under(root)
 

@@ -33,8 +33,8 @@ NAME = 'with passages'
 
 
 @pytest.fixture(scope='module')
-def built(tmp_path_factory):
-    return build_fid(tmp_path_factory.mktemp('fid'))
+def built(module_folder):
+    return build_fid(module_folder)
 
 
 @pytest.fixture

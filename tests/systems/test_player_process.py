@@ -46,12 +46,12 @@ SAID = ('hello', 'hi')
 
 
 @pytest.fixture(scope='module')
-def strange(tmp_path_factory):
+def strange(module_folder):
     """
     A system that nobody trusts, which does what it hears.
     """
     with pytest.MonkeyPatch.context() as patch:
-        yield strange_system(tmp_path_factory.mktemp('strange'), patch)
+        yield strange_system(module_folder, patch)
 
 
 @pytest.fixture(scope='module')

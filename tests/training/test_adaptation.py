@@ -42,9 +42,9 @@ def make_masked_encoder(folder):
 
 
 @pytest.fixture(scope='module')
-def bases(tmp_path_factory, gpt2_folder):
+def bases(module_folder, gpt2_folder):
     return {
-        'mlm': make_masked_encoder(tmp_path_factory.mktemp('bert')),
+        'mlm': make_masked_encoder(module_folder),
         'lm': Path(gpt2_folder),
     }
 

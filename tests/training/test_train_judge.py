@@ -77,18 +77,17 @@ def make_easy_pairs(number, seed=0):
 
 
 @pytest.fixture(scope='module')
-def base(tmp_path_factory):
+def base(module_folder):
     """
     Return the folder of a tiny model with random weights.
     """
-    folder = tmp_path_factory.mktemp('base')
     tokenizer = make_tokenizer([*FRAME.split(), *(w for pair in TOPICS for w in pair)])
-    tokenizer.save_pretrained(folder)
+    tokenizer.save_pretrained(module_folder)
     torch.manual_seed(0)
     wide = {'hidden_size': 64, 'num_key_value_heads': 4, 'initializer_range': 0.1}
     config = LlamaConfig(**{**SIZES, **wide, 'vocab_size': len(tokenizer)})
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return str(folder)
+    LlamaForCausalLM(config).save_pretrained(module_folder)
+    return str(module_folder)
 
 
 def options_of(**values):

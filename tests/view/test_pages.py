@@ -17,8 +17,8 @@ READ = ('run', 'bench', 'comparison', 'safety', 'list', 'protocol', 'side_by_sid
 
 
 @pytest.fixture(scope='module')
-def pages(tmp_path_factory):
-    return example_pages(tmp_path_factory.mktemp('pages'))
+def pages(module_folder):
+    return example_pages(module_folder)
 
 
 @pytest.mark.parametrize('kind', READ)
