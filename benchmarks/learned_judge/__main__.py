@@ -8,9 +8,9 @@ cache). What benchmarks.learned_judge.adapter learned is in the same cache; a se
 fold is not there is read by the inputs alone. Every agreement is that of a judge
 learned without the set and without all that shares a corpus or a study with it. --final
 also reads the sets that no choice saw, with a judge that was learned without any of
-them. --corpora prints how near the corpora are, and nothing else. --write learns the
-adapter first where the cache lacks it (--folds names other folds), and replaces
-parlai_ext/zoo_configs/learned/shipped, learned from all sets.
+them. --corpora prints how near the corpora are, and nothing else. --folds
+learns adapters that leave sets out (adapter.py). --write learns the one of all sets
+where the cache lacks it, and replaces parlai_ext/zoo_configs/learned/shipped.
 """
 
 import argparse

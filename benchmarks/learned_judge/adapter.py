@@ -40,18 +40,15 @@ from benchmarks.learned_judge.items import SETS, ResponseSet, read_set
 from parlai_ext.core import chunks
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.response_reader import (
-    changed_layers,
-    features,
-    pair_ids,
-)
+from parlai_ext.models.response_reader import changed_layers, features, pair_ids
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import ADAPTER
 from parlai_ext.store import write_file
 from parlai_ext.view.progress import bar_of
 
 DIALOGUES = READERS['dd'], READERS['ed']
-AT_ONCE, WIDTHS = 32, 16  # responses of like length that are read together, padded
+AT_ONCE = 32  # responses of like length, which are read together
+PADDED_TO = 16  # their lengths, to a multiple of so many tokens
 RANK = 16
 FIRST_STEPS, STEPS = 700, 400
 FIRST_RATE, RATE = 5e-4, 3e-4
@@ -90,9 +87,9 @@ class Reader(nn.Module):
         """
         Return one number for each response.
         """
-        read = self.encoder
-        read.model.train(self.training)
-        encoded = [pair_ids(read, (tuple(i.context), i.text)) for i in items]
+        encoder = self.encoder
+        encoder.model.train(self.training)
+        encoded = [pair_ids(encoder, (tuple(i.context), i.text)) for i in items]
         order = sorted(range(len(items)), key=lambda k: len(encoded[k]['input_ids']))
         changes = {
             name.replace('/', '.'): (one['A'], one['B'])
@@ -100,20 +97,20 @@ class Reader(nn.Module):
         }
         rows = []
         with (
-            changed_layers(read.model, changes, read.device),
+            changed_layers(encoder.model, changes, encoder.device),
             # read as the shipped judge reads, in float32
             torch.autocast(
-                read.device.type, torch.bfloat16, enabled=torch.is_grad_enabled()
+                encoder.device.type, torch.bfloat16, enabled=torch.is_grad_enabled()
             ),
         ):
             for some in chunks(order, AT_ONCE):
-                inputs = read.tokenizer.pad(
+                inputs = encoder.tokenizer.pad(
                     [encoded[k] for k in some],
                     return_tensors='pt',
-                    pad_to_multiple_of=WIDTHS,
-                ).to(read.device)
-                states = read.model(**inputs).last_hidden_state
-                rows.append(features(states, inputs, read.tokenizer.sep_token_id))
+                    pad_to_multiple_of=PADDED_TO,
+                ).to(encoder.device)
+                states = encoder.model(**inputs).last_hidden_state
+                rows.append(features(states, inputs, encoder.tokenizer.sep_token_id))
             both = torch.cat(rows)[np.argsort(order)]
             numbers = self.top(torch.tanh(self.hid(self.drop(both))))
         return numbers.squeeze(-1).float()
@@ -309,7 +306,7 @@ def learn_folds(opt: argparse.Namespace) -> None:
     """
     Learn each fold that is not there yet.
     """
-    for fold in [*opt.folds, *[ALL] * opt.write]:
+    for fold in [*opt.folds, ALL] if opt.write else opt.folds:
         said = [Path(opt.cache) / 'adapter' / f'{one}.json' for one in fold.split('+')]
         if not all(file.exists() for file in said):
             learn_fold(opt, fold)

@@ -227,7 +227,7 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
     for (reply, kind), value in values.items():
         original = values.get((reply, 'original'))
         if kind != 'original' and original is not None:
-            # equal to the last digit, or no tie
+            # a tie only where both are equal to the last digit
             sign = (original > value) - (original < value)
             compared.append(((kind, 'people'), {main: sign}))
     return kinds_check(main, compared, dict.fromkeys(kind for (kind, _), _ in compared))

@@ -71,6 +71,7 @@ from parlai_ext.core.nouns import (
     mean,
     reference_texts,
     scorer_name,
+    short_hash,
     signature_differences,
     signature_line,
     utterance_json,

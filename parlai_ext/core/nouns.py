@@ -30,12 +30,19 @@ def bytes_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def short_hash(data: bytes) -> str:
+    """
+    Return 16 hex digits of the sha256 of data.
+    """
+    return bytes_hash(data)[:16]
+
+
 def content_id(*parts: Any) -> str:
     """
     Return 16 hex digits that depend on the content of ``parts`` alone.
     """
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
-    return bytes_hash(text.encode('utf-8', 'surrogatepass'))[:16]
+    return short_hash(text.encode('utf-8', 'surrogatepass'))
 
 
 class Recorded(typing.NamedTuple):

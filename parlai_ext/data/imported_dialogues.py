@@ -18,13 +18,13 @@ from shlex import quote
 
 from parlai_ext.core import (
     UserError,
-    bytes_hash,
     frozen,
     named_pairs,
     nearest,
     one_value,
     option,
     require_known,
+    short_hash,
 )
 from parlai_ext.data.chat_logs import FORMATS, self_chat_models
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
@@ -504,7 +504,7 @@ def read_imports(
             if rules.self_chats is None:
                 file_rules = replace(rules, self_chats=form.self_chats)
             text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
-            checksum = bytes_hash(text)[:16]
+            checksum = short_hash(text)
             name = Path(source.file).name
             if name in imports.files:
                 name = f'{Path(source.file).parent.name}/{name}'

@@ -1,6 +1,6 @@
 """
-Linear layers that oneDNN computes, which torch has, too: on AMD's processors with
-AVX-512 that takes half the time of the library that torch takes for float32.
+Linear layers that oneDNN computes, a library that comes with torch. On AMD's processors
+with AVX-512 it takes half the time of the one that torch uses for float32.
 """
 
 from pathlib import Path

@@ -29,11 +29,11 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     Utterance,
-    bytes_hash,
     bytes_without_secrets,
     chunks,
     parse_json,
     parse_own_json,
+    short_hash,
     without_secrets,
 )
 
@@ -277,13 +277,6 @@ def json_lines_text(records: Iterable[Any]) -> str:
     Return values as JSON lines.
     """
     return ''.join(f'{dumps(record)}\n' for record in records)
-
-
-def short_hash(data: bytes) -> str:
-    """
-    Return 16 hex digits of the sha256 of data.
-    """
-    return bytes_hash(data)[:16]
 
 
 def checksum(record: Mapping[str, object]) -> str:

@@ -21,6 +21,7 @@ from parlai_ext.core import (
     bytes_without_secrets,
     content_id,
     parse_own_json,
+    short_hash,
 )
 from parlai_ext.core.records import Record, WrongType, read_record, record_from_json
 from parlai_ext.store import manifest as manifests
@@ -41,7 +42,6 @@ from parlai_ext.store.disk import (
     scored_from_record,
     scored_record,
     sealed_text,
-    short_hash,
     short_text,
     without_checksum,
     write_file,
