@@ -473,23 +473,23 @@ class Scorer(ScorerInterface):
         with self._naming_own_code():
             self.options = read_options(self.options_class, given, 'scorer: ')
             self.prepare()
-        here = f'scorer {self.name}: '
-        names = self.dimensions
-        problem = ''
-        if isinstance(names, str):  # ('Overall') is no tuple
-            problem = f"a tuple is expected, such as ('{names}',)"
-        elif not is_texts([*names]) or len({*names}) < len(names):
-            problem = f'different names are expected, not {names!r:.60}'
-        elif taken := {*names}.intersection(UTTERANCE_COLUMNS):
-            problem = f'{min(taken)!r} is taken, as a column of every table of scores'
-        if problem:
-            raise UserError(f'{here}dimensions: {problem}')
-        level = f'{here}level: {self.level!r}'
-        require_known(self.level, ('turn', 'dialogue', 'pair'), level)
-        for need in self.needs:
-            require_known(
-                need, ScoringItem.__dataclass_fields__, f'{here}needs: {need!r}'
-            )
+            here = f'scorer {self.name}: '
+            names = self.dimensions
+            problem = ''
+            if isinstance(names, str):  # ('Overall') is no tuple
+                problem = f"a tuple is expected, such as ('{names}',)"
+            elif not is_texts([*names]) or len({*names}) < len(names):
+                problem = f'different names are expected, not {names!r:.60}'
+            elif taken := {*names}.intersection(UTTERANCE_COLUMNS):
+                problem = f'{min(taken)!r} is taken, as a column of tables of scores'
+            if problem:
+                raise UserError(f'{here}dimensions: {problem}')
+            level = f'{here}level: {self.level!r}'
+            require_known(self.level, ('turn', 'dialogue', 'pair'), level)
+            for need in self.needs:
+                require_known(
+                    need, ScoringItem.__dataclass_fields__, f'{here}needs: {need!r}'
+                )
 
     @classmethod
     def from_section(cls, section: JsonObject, models: Models | None = None) -> Scorer:

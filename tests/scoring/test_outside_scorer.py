@@ -265,6 +265,7 @@ SCORE = 'def score(self, items): '
         ),
         ('options_class = dict', '.*mine.*options_class: a dataclass is expected'),
         ('def prepare(self): int("x")', r'.*mine.*mine\.py:9: ValueError'),
+        ('needs = property(lambda self: 1 / 0)', 'mine: mine.py:9: ZeroDivision'),
         ('def __init__(self): ...', '.*mine.*__init__ has to take .*prepare'),
         ('def __init__(self, *given): ...', '.*mine.*__init__ has to take .*prepare'),
     ],
