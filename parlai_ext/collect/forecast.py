@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
@@ -208,12 +209,10 @@ def dialogues_done(run: RunFolder, stage: str) -> int:
     """
     Return how many dialogues are collected, or scored (once for each scorer).
     """
-    shards = {(s.pairing_id, s.index): s.n_dialogues for s in run.dialogue_shards()}
     if stage == 'collect':
-        return sum(shards.values())
-    paths = run.root.glob('scores/*/*/*.jsonl')
-    keys = ((path.parent.name, path.stem) for path in paths)
-    return sum(shards.get((name, int(i)), 0) for name, i in keys if i.isdecimal())
+        return run.n_dialogues
+    done = product(run.score_stores(), run.dialogue_shards())
+    return sum(shard.n_dialogues for store, shard in done if store.has(shard))
 
 
 def peak_bytes() -> tuple[int, int]:

@@ -34,6 +34,7 @@ from parlai_ext.core import (
     parse_json,
     parse_own_json,
     short_hash,
+    shortened,
     without_secrets,
 )
 
@@ -390,7 +391,7 @@ def decode_shard(
             shard = record.pop('shard')
         except DATA_ERRORS as error:
             raise damage_error(
-                path, f'line {n + 1} is damaged ({short_text(error)})'
+                path, f'line {n + 1} is damaged ({shortened(str(error), 80)})'
             ) from None
         if count is None and isinstance(shard, dict):
             count = shard.get('of')
@@ -447,14 +448,6 @@ def damage_error(path: Path, problem: str) -> UserError:
     Return the error about a damaged shard.
     """
     return UserError(f'{path}: {problem}; delete this file and run again to remake it')
-
-
-def short_text(error: Exception) -> str:
-    """
-    Return an error's message on one short line.
-    """
-    words = ' '.join(str(error).split())
-    return ascii(words)[1:-1][:80]
 
 
 class ActRecord(TypedDict):

@@ -65,7 +65,7 @@ def load_player(opt: Opt) -> BlockPlayer:
     machine = options_from_opt(Machine, options)
     note_trust(machine.trust_model_code)
     plan = make_plan(requested_protocol(PlanOptions.from_options(options)), machine)
-    there = len(plan.pairings) * len(plan.openers)
+    there = plan.n_dialogues
     wanted = given.get('num_self_chats', there)
     if wanted > there:
         raise UserError(f'num_self_chats: {wanted}; there are {there} dialogues')

@@ -44,6 +44,7 @@ from parlai_ext.systems.chat.messages import (
     TODAY,
     ChatReply,
     ChatStyle,
+    Messages,
     TemplateProblem,
     ends_at,
     fix_date,
@@ -69,7 +70,6 @@ from parlai_ext.systems.pretrained import (
 # A model with a chat template gets messages with roles; any other gets the turns,
 # joined. What does not fit is cut from the front, the system prompt never.
 
-Messages = list[dict[str, str]]
 PROBE = 'Zebra quartz.'
 PROMPT_END = 8  # tokens, in which a template may begin the model's thoughts
 

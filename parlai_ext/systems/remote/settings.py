@@ -30,7 +30,7 @@ from parlai_ext.core import (
     shortened,
 )
 from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, ChatReply
+from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, Alternatives, ChatReply
 
 PREFIX = 'remote'  # of the options' names
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none
@@ -355,7 +355,7 @@ def read_answer(
     data: Any,
     text: Any,
     reason: str | None,
-    alternatives: list[list[list[Any]]] | None = None,
+    alternatives: Alternatives | None = None,
 ) -> RemoteReply:
     """
     Return the reply of an answer that holds this text, with the ``model`` and ``usage``
