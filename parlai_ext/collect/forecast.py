@@ -5,7 +5,6 @@ Both are in ``RUN/timing/``, the only place of a run folder with wall-clock time
 was really taken is kept only where there is a forecast to compare it with.
 """
 
-import json
 import resource
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,13 @@ from typing import Any, TypeVar
 from parlai_ext.core import UserError, change_lines, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
-from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
+from parlai_ext.store import (
+    PLAYED_KEYS,
+    ProtocolRecord,
+    RunFolder,
+    json_text,
+    write_text,
+)
 from parlai_ext.systems.spending import Reading, total_spending
 from parlai_ext.view.page import terminal_lines
 
@@ -251,5 +256,4 @@ def _read_record(kind: type[Record], path: Path) -> Record | None:
 
 
 def _write_record(path: Path, record: Any) -> None:
-    text = json.dumps(record_to_json(record), sort_keys=True, indent=1)
-    write_text(path, f'{text}\n')
+    write_text(path, json_text(record_to_json(record), sort_keys=True))

@@ -273,6 +273,15 @@ def as_read(data: Any) -> Any:
     return parse_own_json(without_secrets(dumps(data)))
 
 
+def json_text(value: Any, **kwargs: Any) -> str:
+    """
+    Return a value as the text of a JSON file.
+
+    :param kwargs: of `json.dumps`.
+    """
+    return dumps(value, indent=1, **kwargs) + '\n'
+
+
 def json_lines_text(records: Iterable[Any]) -> str:
     """
     Return values as JSON lines.
@@ -304,7 +313,7 @@ def sealed_text(content: Mapping[str, object]) -> str:
     """
     Return the text of a JSON file with its checksum.
     """
-    return dumps({**content, 'checksum': checksum(content)}, indent=1) + '\n'
+    return json_text({**content, 'checksum': checksum(content)})
 
 
 def encode(record: Mapping[str, object]) -> str:
