@@ -121,7 +121,7 @@ def checked_options(
     for key in opt:
         if key.startswith('hf_'):
             require_known(key, OPTIONS, f'{key}: there is no such option')
-    if hub.truthy(opt.get('hf_trust_code')):
+    if hub.trusts_code(opt):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
     if not family.can_judge:
         raise UserError('model: no agent that can judge; ext:hf would do')

@@ -269,11 +269,11 @@ def read_config(folder: Path) -> JsonObject:
     return config if isinstance(config, dict) else {}
 
 
-def truthy(value: object) -> bool:
+def trusts_code(opt: JsonObject) -> bool:
     """
-    True if an option that no parser has read yet means yes.
+    True if options, which no parser has read yet, let the code of a model run.
     """
-    return str(value).lower() in YES
+    return str(opt.get('hf_trust_code')).lower() in YES
 
 
 ADAPTER = 'adapter_config.json'

@@ -176,7 +176,6 @@ def convert_gguf(file: Path, folder: Path) -> None:
             raise UserError(
                 f'{file.name}: architecture and tokenizer {kind} are not read'
             )
-        folder.mkdir(parents=True, exist_ok=True)
         facts['tied'] = not any(tensor.name == LM_HEAD for tensor in reader.tensors)
         known = facts | _tokenizer_facts(facts)
         for name, content in _filled(read_file(CONTENTS).data['files'], known).items():
