@@ -127,9 +127,9 @@ class CausalLmAgent(DeclaresOptions, TorchGeneratorAgent):
 
     # those of model and prompt have the names of `ext:hf`'s
     declares = (
-        Flags(ModelOptions, 'Hugging Face', prefix=PREFIX, only=MODEL_FLAGS),
-        Flags(FormOptions, 'Form', prefix=PREFIX, only=FORM_FLAGS),
-        Flags(ChatStyle, 'Chat', only=STYLE_FLAGS),
+        Flags(ModelOptions, prefix=PREFIX, only=MODEL_FLAGS),
+        Flags(FormOptions, prefix=PREFIX, only=FORM_FLAGS),
+        Flags(ChatStyle, only=STYLE_FLAGS),
         TrainOptions,
     )
 

@@ -24,11 +24,11 @@ class HfAgent(DeclaresOptions, ConversationAgent):
     """
 
     declares = (
-        Flags(ModelOptions, 'Hugging Face', prefix=PREFIX),
-        Flags(FormOptions, 'Form', prefix=PREFIX),
-        Flags(DecodingOptions, 'Decoding'),
-        Flags(ChatStyle, 'Chat'),
-        Flags(Degradation, 'Made worse on purpose', prefix=DEGRADE),
+        Flags(ModelOptions, prefix=PREFIX),
+        Flags(FormOptions, prefix=PREFIX),
+        DecodingOptions,
+        ChatStyle,
+        Flags(Degradation, prefix=DEGRADE),
     )
 
     def load_engine(self, opt: Opt) -> ReplyGenerator:

@@ -37,8 +37,8 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
 
     declares = (
         Flags(Settings, 'Remote Agent', prefix=PREFIX),
-        Flags(ChatStyle, 'Chat'),
-        Flags(Degradation, 'Made worse on purpose', prefix=DEGRADE),
+        ChatStyle,
+        Flags(Degradation, prefix=DEGRADE),
     )
 
     engine: Endpoint

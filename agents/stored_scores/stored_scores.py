@@ -15,7 +15,6 @@ from parlai.core.opt import Opt
 
 from parlai_ext.core import (
     DeclaresOptions,
-    Flags,
     UserError,
     errors_about,
     frozen,
@@ -35,6 +34,7 @@ class StoredOptions:
     Where the scores are.
     """
 
+    title = 'Stored Scores Agent'
     scores_file: str | None = option(None, help='JSON, an object with scores an item')
 
 
@@ -43,7 +43,7 @@ class StoredScoresAgent(DeclaresOptions, Agent):
     Observes an item's number ``item``, acts its stored ``scores``.
     """
 
-    declares = (Flags(StoredOptions, 'Stored Scores Agent'),)
+    declares = (StoredOptions,)
 
     def __init__(self, opt: Opt, shared: Any = None):
         super().__init__(opt, shared)

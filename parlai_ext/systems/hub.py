@@ -63,6 +63,7 @@ class ModelOptions:
     The options that say which model of Hugging Face's it is, and where it computes.
     """
 
+    title = 'Hugging Face'
     model: str | None = optional(help='a folder, or a hub repository')
     revision: str | None = optional(help='branch, tag or commit')
     dtype: str = option(

@@ -19,7 +19,7 @@ from parlai.core.metrics import Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, UserError, frozen, option, require_known
+from parlai_ext.core import UserError, frozen, option, require_known
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import quality_pairs
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -143,6 +143,7 @@ class JudgedOptions:
     Where a judged set is, and how its dialogues are judged.
     """
 
+    title = 'Judged sets'
     judged_path: str | None = option(
         None, help='a folder; official files are found in it by name'
     )
@@ -172,7 +173,7 @@ class JudgedTeacher(ItemsTeacher):
 
     set_name = 'fed_turn'
 
-    declares = (Flags(JudgedOptions, 'Judged sets'),)
+    declares = (JudgedOptions,)
     shared = ('items', 'judged_set', 'groups')
     hidden = ('labels', 'eval_labels')
 

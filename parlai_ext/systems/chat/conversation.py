@@ -31,6 +31,7 @@ class Degradation:
     The options that make a chat system worse on purpose.
     """
 
+    title = 'Made worse on purpose'
     last_turns: int | None = option(
         None, low=1, help='the model is shown only so many turns, the last ones'
     )

@@ -86,6 +86,7 @@ class ChatStyle:
     The options of every chat model: how a conversation is put to it.
     """
 
+    title = 'Chat'
     system_prompt: str = option(
         '', help='what the model is told before the conversation'
     )

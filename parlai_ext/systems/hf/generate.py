@@ -268,6 +268,7 @@ class DecodingOptions:
     How a reply is drawn. `None` stands for the model's own `generation_config.json`.
     """
 
+    title = 'Decoding'
     inference: str = option(
         'greedy',
         choices=('greedy', 'beam', 'topk', 'nucleus', 'sample'),
@@ -427,6 +428,7 @@ class FormOptions:
     How a conversation is written for the model.
     """
 
+    title = 'Form'
     format: str = option(
         'auto',
         choices=('auto', 'chat', 'plain'),
