@@ -27,7 +27,7 @@ from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary
 from parlai_ext.systems.hf.generate import FormOptions, fit_prompt, prompt_limit
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import max_positions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')
@@ -127,8 +127,8 @@ class CausalLmAgent(DeclaresOptions, TorchGeneratorAgent):
 
     # those of model and prompt have the names of `ext:hf`'s
     declares = (
-        Flags(ModelOptions, prefix=PREFIX, only=MODEL_FLAGS),
-        Flags(FormOptions, prefix=PREFIX, only=FORM_FLAGS),
+        Flags(ModelOptions, only=MODEL_FLAGS),
+        Flags(FormOptions, only=FORM_FLAGS),
         Flags(ChatStyle, only=STYLE_FLAGS),
         TrainOptions,
     )

@@ -5,9 +5,9 @@ of Hugging Face's library as a dialogue system.
 
 from parlai.core.opt import Opt
 
-from parlai_ext.core import DeclaresOptions, Flags, options_from_opt
+from parlai_ext.core import DeclaresOptions, options_from_opt
 from parlai_ext.engines import data_in
-from parlai_ext.systems.chat.conversation import DEGRADE, ConversationAgent, Degradation
+from parlai_ext.systems.chat.conversation import ConversationAgent, Degradation
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.hf.generate import (
     DecodingOptions,
@@ -15,7 +15,7 @@ from parlai_ext.systems.hf.generate import (
     ReplyGenerator,
     load_model,
 )
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 
 
 class HfAgent(DeclaresOptions, ConversationAgent):
@@ -24,11 +24,11 @@ class HfAgent(DeclaresOptions, ConversationAgent):
     """
 
     declares = (
-        Flags(ModelOptions, prefix=PREFIX),
-        Flags(FormOptions, prefix=PREFIX),
+        ModelOptions,
+        FormOptions,
         DecodingOptions,
         ChatStyle,
-        Flags(Degradation, prefix=DEGRADE),
+        Degradation,
     )
 
     def load_engine(self, opt: Opt) -> ReplyGenerator:
@@ -37,6 +37,6 @@ class HfAgent(DeclaresOptions, ConversationAgent):
 
         :raises UserError: ``option: what is wrong``.
         """
-        options = options_from_opt(ModelOptions, opt, PREFIX)
+        options = options_from_opt(ModelOptions, opt)
         with data_in(opt.get('datapath')):
             return ReplyGenerator(load_model(options), opt)

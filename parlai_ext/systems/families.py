@@ -61,7 +61,7 @@ from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
 from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family
 from parlai_ext.systems.fetch.checked_downloads import Entry, lock_file
-from parlai_ext.systems.remote.settings import PREFIX, UNTOLD, Settings
+from parlai_ext.systems.remote.settings import UNTOLD, Settings
 
 # --- weights from the Hugging Face hub, or from a folder in its format ----------------
 
@@ -189,7 +189,7 @@ class HuggingFace(HubFamily):
         the same share it.
         """
         return tuple(
-            str(opt.get(option.dest(hub.PREFIX)))
+            str(opt.get(option.dest()))
             for option in options_of(hub.ModelOptions).values()
         )
 
@@ -259,7 +259,6 @@ class DialoGpt(Gpt2):
 
 # --- a safety layer around another system ---------------------------------------------
 
-SAFETY = 'safety'  # of the options' names
 SAFETY_SYSTEM = 'safety_system'
 FIRED = PROMPT, ANSWER = 'prompt', 'answer'  # which check fired
 DEFLECTIONS = zoo_configs.HOME / 'moderation' / 'deflections.yaml'
@@ -271,6 +270,8 @@ class SafetyOptions:
     What a safety layer checks, and what it says where a check fires.
     """
 
+    title = 'Safety layer'
+    prefix = 'safety'
     system: str | None = option(
         None,
         help='the system inside: the name of a shipped one, a YAML file, '
@@ -539,9 +540,7 @@ class Remote(Family):
 
     agents = ('ext:remote',)
     place_options = tuple(
-        option.dest(PREFIX)
-        for option in options_of(Settings).values()
-        if not option.signed
+        option.dest() for option in options_of(Settings).values() if not option.signed
     )
 
     def locate_weights(self, opt: JsonObject) -> tuple[str, str]:

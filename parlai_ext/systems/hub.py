@@ -54,9 +54,6 @@ COMPANIONS = (
 )
 
 
-PREFIX = 'hf'  # of the options' names
-
-
 @frozen
 class ModelOptions:
     """
@@ -64,6 +61,7 @@ class ModelOptions:
     """
 
     title = 'Hugging Face'
+    prefix = 'hf'
     model: str | None = optional(help='a folder, or a hub repository')
     revision: str | None = optional(help='branch, tag or commit')
     dtype: str = option(

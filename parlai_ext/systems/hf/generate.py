@@ -53,7 +53,7 @@ from parlai_ext.systems.chat.messages import (
     reply_from,
     without_control_tokens,
 )
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import (
     chosen_device,
     fetch_named_weights,
@@ -429,6 +429,7 @@ class FormOptions:
     """
 
     title = 'Form'
+    prefix = 'hf'
     format: str = option(
         'auto',
         choices=('auto', 'chat', 'plain'),
@@ -521,7 +522,7 @@ class ReplyGenerator:
         self.loaded, self.model = loaded, loaded.model
         self.counts = Counter[str]()
         tokenizer, style = loaded.tokenizer, ChatStyle.from_options(opt)
-        options = options_from_opt(FormOptions, opt, PREFIX)
+        options = options_from_opt(FormOptions, opt)
         decoding = options_from_opt(DecodingOptions, opt)
         self.form = prompt_form(tokenizer, loaded.seq2seq, options, style)
         stop = style.stop
