@@ -23,7 +23,7 @@ from parlai.core.torch_agent import History
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai.utils.torch import padded_tensor
 
-from parlai_ext.core import DeclaresOptions, Flags, frozen, option
+from parlai_ext.core import DeclaresOptions, Flags, frozen, option, optional
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary
 from parlai_ext.systems.hf.generate import FormOptions, fit_prompt, prompt_limit
@@ -110,8 +110,7 @@ class TrainOptions:
         help='compute in bfloat16; the weights stay float32. Faster where the '
         'processor knows it',
     )
-    trained_layers: int | None = option(
-        None,
+    trained_layers: int | None = optional(
         help='only so many layers learn, the last ones: less time and memory '
         '(all, and the embeddings)',
     )

@@ -23,13 +23,7 @@ class HfAgent(DeclaresOptions, ConversationAgent):
     One model; its clones share weights and counts, each has a conversation of its own.
     """
 
-    declares = (
-        ModelOptions,
-        FormOptions,
-        DecodingOptions,
-        ChatStyle,
-        Degradation,
-    )
+    declares = (ModelOptions, FormOptions, DecodingOptions, ChatStyle, Degradation)
 
     def load_engine(self, opt: Opt) -> ReplyGenerator:
         """

@@ -23,7 +23,7 @@ from parlai.agents.transformer.modules import (
 )
 from parlai.agents.transformer.transformer import TransformerGeneratorAgent
 
-from parlai_ext.core import DeclaresOptions, frozen, option
+from parlai_ext.core import DeclaresOptions, frozen, optional
 
 
 @frozen
@@ -33,8 +33,8 @@ class PositionOptions:
     """
 
     title = 'Long Context Agent'
-    n_positions_init: int | None = option(
-        None, help='positions that the model was pre-trained with (MSC: 128)'
+    n_positions_init: int | None = optional(
+        help='positions that the model was pre-trained with (MSC: 128)'
     )
 
 

@@ -34,11 +34,7 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
     Asks for the replies to all conversations of a batch at the same time.
     """
 
-    declares = (
-        Settings,
-        ChatStyle,
-        Degradation,
-    )
+    declares = (Settings, ChatStyle, Degradation)
 
     engine: Endpoint
     id = 'Remote'

@@ -18,7 +18,7 @@ from parlai_ext.core import (
     UserError,
     errors_about,
     frozen,
-    option,
+    optional,
     parse_json_values,
 )
 from parlai_ext.core.records import WrongType, record_from_json
@@ -35,7 +35,7 @@ class StoredOptions:
     """
 
     title = 'Stored Scores Agent'
-    scores_file: str | None = option(None, help='JSON, an object with scores an item')
+    scores_file: str | None = optional(help='JSON, an object with scores an item')
 
 
 class StoredScoresAgent(DeclaresOptions, Agent):

@@ -138,11 +138,8 @@ class Option:
         """
         if self.positional:
             return self.name
-        kebab = (
-            f'{prefix or self.prefix} {self.name}'.strip()
-            .replace('_', '-')
-            .replace(' ', '-')
-        )
+        words = f'{prefix or self.prefix} {self.name}'.replace('_', ' ')
+        kebab = '-'.join(words.split())
         return self.flag or f'--{kebab}'
 
     def dest(self, prefix: str = '') -> str:

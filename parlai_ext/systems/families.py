@@ -42,6 +42,7 @@ from parlai_ext.core import (
     frozen,
     json_object,
     option,
+    optional,
     options_of,
     require_known,
     text_option,
@@ -272,8 +273,7 @@ class SafetyOptions:
 
     title = 'Safety layer'
     prefix = 'safety'
-    system: str | None = option(
-        None,
+    system: str | None = optional(
         help='the system inside: the name of a shipped one, a YAML file, '
         'NAME=MODEL_FILE[,key=value…] as --add-target takes it, or (in a roster) a '
         'mapping of its options',
@@ -288,8 +288,8 @@ class SafetyOptions:
         choices=('both', *FIRED),
         help="prompt = what the other says, answer = the system's reply",
     )
-    deflections: str | None = option(
-        None, metavar='FILE', help='sentences to say instead, one a line (shipped ones)'
+    deflections: str | None = optional(
+        metavar='FILE', help='sentences to say instead, one a line (shipped ones)'
     )
 
 

@@ -9,7 +9,7 @@ from parlai.core.build_data import built
 from parlai.core.opt import Opt
 from parlai.tasks.empathetic_dialogues import build as source
 
-from parlai_ext.core import DeclaresOptions, UserError, frozen, option
+from parlai_ext.core import DeclaresOptions, UserError, frozen, optional
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.tasks.openers_teacher import OpenersTeacher
 
@@ -21,13 +21,11 @@ class OpenersOptions:
     """
 
     title = 'Empathetic openers'
-    openers_file: str | None = option(
-        None,
+    openers_file: str | None = optional(
         help='CSV with columns conv_id, utterance_idx, utterance, instead of the '
         'download',
     )
-    openers_split: str | None = option(
-        None,
+    openers_split: str | None = optional(
         choices=('train', 'valid', 'test'),
         help='which part of EmpatheticDialogues (default: that of --datatype)',
     )

@@ -163,13 +163,11 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         """
         Write tokenizer and configuration as one file.
         """
-        texts: dict[str, str] = {}
         with TemporaryDirectory() as folder, quiet():
             self.hf_tokenizer.save_pretrained(folder)
             self.config.save_pretrained(folder)
-            for path in sorted(Path(folder).iterdir()):
-                if FILE_NAME.fullmatch(path.name):
-                    texts[path.name] = path.read_text('utf-8')
+            files = [p for p in Path(folder).iterdir() if FILE_NAME.fullmatch(p.name)]
+            texts = {file.name: file.read_text('utf-8') for file in sorted(files)}
         place = Path(filename or self.opt['dict_file'])
         write_text(place, json.dumps(texts, ensure_ascii=False, indent=0))
 
