@@ -38,7 +38,7 @@ from parlai_ext.core import (
     without_half_characters,
 )
 from parlai_ext.engines import data_folder
-from parlai_ext.files import existing_file, read_openers_file, report_too_short, sha256
+from parlai_ext.files import existing_file, read_openers_file, sha256
 from parlai_ext.store import json_text, write_file, write_text
 from parlai_ext.systems.fetch.checked_downloads import (
     downloads_noted,
@@ -70,7 +70,6 @@ def load_openers(
     require_openers(task, openers_file)
     if openers_file:
         file = read_openers_file(openers_file)
-        report_too_short(openers_file, file)
         return [
             Opener.from_utterances(utterances, f'{task} {key}', file.replies.get(key))
             for key, utterances in file.openers.items()

@@ -120,7 +120,6 @@ def _imported(package: str, content: str, extra: str) -> Any:
 
 
 def _write_arrays(folder: Path, arrays: dict[str, np.ndarray], lines: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     with disk_errors(folder / WEIGHTS):
         save_file(arrays, folder / WEIGHTS)
     (folder / WORDS).write_text(f'{lines}\n', 'utf-8', newline='\n')
