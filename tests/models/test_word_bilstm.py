@@ -161,7 +161,7 @@ def test_a_tokenizer_that_would_run_code_or_is_of_another_kind_is_refused(
     files[1].write_bytes(data)
     with user_error(line):
         convert_keras(*files, LABELS, tmp_path)
-    assert not (tmp_path / 'model.safetensors').exists()
+    assert not (tmp_path / WEIGHTS).exists()
 
 
 @pytest.mark.skipif(
