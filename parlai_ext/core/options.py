@@ -10,8 +10,9 @@ From such a class come the keys of a YAML section (`read_options`), the flags of
 command or of a ParlAI agent (`Flags`, `add_declared`, `flag_values`) and the part of a
 signature (`signature_values`).
 
-A class may have ``presets``: by option and value given, the defaults of other options
-that follow from it (those of a variant).
+A class may have a ``title``, under which ``--help`` shows its flags; a ``prefix``, with
+which the names of its flags begin; and ``presets``: by option and value given, the
+defaults of other options that follow from it (those of a variant).
 """
 
 import argparse
