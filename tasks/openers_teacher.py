@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.files import read_openers_file, report_too_short
+from parlai_ext.files import read_openers_file
 
 
 class OpenersTeacher(DialogTeacher):
@@ -16,7 +16,6 @@ class OpenersTeacher(DialogTeacher):
 
     def setup_data(self, datafile: str) -> Iterator[tuple[dict[str, object], bool]]:
         openers = read_openers_file(datafile)
-        report_too_short(datafile, openers)
         for conv_id, (first, second) in openers.openers.items():
             act: dict[str, object] = {
                 'text': first,

@@ -97,7 +97,7 @@ class RosterWorld(DialogPartnerWorld):
         """
         Return the number of dialogues.
         """
-        return len(self.player.plan.pairings) * len(self.player.plan.openers)
+        return self.player.plan.n_dialogues
 
     def num_examples(self) -> int:
         """

@@ -94,6 +94,13 @@ class Schedule:
         """
         return self.protocol.roster
 
+    @property
+    def n_dialogues(self) -> int:
+        """
+        How many dialogues there are: one of each pairing over each opener.
+        """
+        return len(self.pairings) * len(self.openers)
+
     @cached_property
     def by_id(self) -> dict[str, Pairing]:
         """

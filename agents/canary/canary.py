@@ -7,7 +7,7 @@ It talks to please a judge and not a partner. A scorer that ranks it high can be
 
 from collections.abc import Sequence
 
-from parlai_ext.core import DeclaresOptions, Flags, frozen, option
+from parlai_ext.core import DeclaresOptions, frozen, option
 from parlai_ext.judge_check.perturbations import HELD_OUT, PARROTS, parrot_text
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 
@@ -60,6 +60,7 @@ class CanaryOptions:
     The kind of a canary.
     """
 
+    title = 'Canary'
     canary_kind: str = option(
         'flatterer', choices=sorted(CANARIES), help='what it says'
     )
@@ -71,7 +72,7 @@ class CanaryAgent(DeclaresOptions, ConversationAgent):
     is a parrot: it flatters, asks questions only, pads what it heard, and so on.
     """
 
-    declares = (Flags(CanaryOptions, 'Canary'),)
+    declares = (CanaryOptions,)
     id = 'Canary'
 
     def replies(self, conversations: Sequence[Conversation]) -> list[str]:

@@ -23,11 +23,11 @@ from parlai.core.torch_agent import History
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai.utils.torch import padded_tensor
 
-from parlai_ext.core import DeclaresOptions, Flags, frozen, option
+from parlai_ext.core import DeclaresOptions, Flags, frozen, option, optional
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary
 from parlai_ext.systems.hf.generate import FormOptions, fit_prompt, prompt_limit
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import max_positions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')
@@ -110,8 +110,7 @@ class TrainOptions:
         help='compute in bfloat16; the weights stay float32. Faster where the '
         'processor knows it',
     )
-    trained_layers: int | None = option(
-        None,
+    trained_layers: int | None = optional(
         help='only so many layers learn, the last ones: less time and memory '
         '(all, and the embeddings)',
     )
@@ -127,9 +126,9 @@ class CausalLmAgent(DeclaresOptions, TorchGeneratorAgent):
 
     # those of model and prompt have the names of `ext:hf`'s
     declares = (
-        Flags(ModelOptions, 'Hugging Face', prefix=PREFIX, only=MODEL_FLAGS),
-        Flags(FormOptions, 'Form', prefix=PREFIX, only=FORM_FLAGS),
-        Flags(ChatStyle, 'Chat', only=STYLE_FLAGS),
+        Flags(ModelOptions, only=MODEL_FLAGS),
+        Flags(FormOptions, only=FORM_FLAGS),
+        Flags(ChatStyle, only=STYLE_FLAGS),
         TrainOptions,
     )
 

@@ -5,9 +5,9 @@ of Hugging Face's library as a dialogue system.
 
 from parlai.core.opt import Opt
 
-from parlai_ext.core import DeclaresOptions, Flags, options_from_opt
+from parlai_ext.core import DeclaresOptions, options_from_opt
 from parlai_ext.engines import data_in
-from parlai_ext.systems.chat.conversation import DEGRADE, ConversationAgent, Degradation
+from parlai_ext.systems.chat.conversation import ConversationAgent, Degradation
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.hf.generate import (
     DecodingOptions,
@@ -15,7 +15,7 @@ from parlai_ext.systems.hf.generate import (
     ReplyGenerator,
     load_model,
 )
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 
 
 class HfAgent(DeclaresOptions, ConversationAgent):
@@ -23,13 +23,7 @@ class HfAgent(DeclaresOptions, ConversationAgent):
     One model; its clones share weights and counts, each has a conversation of its own.
     """
 
-    declares = (
-        Flags(ModelOptions, 'Hugging Face', prefix=PREFIX),
-        Flags(FormOptions, 'Form', prefix=PREFIX),
-        Flags(DecodingOptions, 'Decoding'),
-        Flags(ChatStyle, 'Chat'),
-        Flags(Degradation, 'Made worse on purpose', prefix=DEGRADE),
-    )
+    declares = (ModelOptions, FormOptions, DecodingOptions, ChatStyle, Degradation)
 
     def load_engine(self, opt: Opt) -> ReplyGenerator:
         """
@@ -37,6 +31,6 @@ class HfAgent(DeclaresOptions, ConversationAgent):
 
         :raises UserError: ``option: what is wrong``.
         """
-        options = options_from_opt(ModelOptions, opt, PREFIX)
+        options = options_from_opt(ModelOptions, opt)
         with data_in(opt.get('datapath')):
             return ReplyGenerator(load_model(options), opt)

@@ -23,7 +23,7 @@ from parlai.agents.transformer.modules import (
 )
 from parlai.agents.transformer.transformer import TransformerGeneratorAgent
 
-from parlai_ext.core import DeclaresOptions, Flags, frozen, option
+from parlai_ext.core import DeclaresOptions, frozen, optional
 
 
 @frozen
@@ -32,8 +32,9 @@ class PositionOptions:
     The positions of the encoder.
     """
 
-    n_positions_init: int | None = option(
-        None, help='positions that the model was pre-trained with (MSC: 128)'
+    title = 'Long Context Agent'
+    n_positions_init: int | None = optional(
+        help='positions that the model was pre-trained with (MSC: 128)'
     )
 
 
@@ -42,7 +43,7 @@ class LongContextAgent(DeclaresOptions, TransformerGeneratorAgent):
     `transformer/generator` whose encoder counts positions from the end.
     """
 
-    declares = (Flags(PositionOptions, 'Long Context Agent'),)
+    declares = (PositionOptions,)
 
     def build_model(self, states: Any = None) -> TransformerGeneratorModel:
         """

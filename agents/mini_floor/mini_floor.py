@@ -8,7 +8,7 @@ order nor the size of batches changes them.
 import random
 from collections.abc import Sequence
 
-from parlai_ext.core import DeclaresOptions, Flags, frozen, option
+from parlai_ext.core import DeclaresOptions, frozen, option
 from parlai_ext.mini.corruptions import HELD_OUT, Corrupted
 from parlai_ext.mini.smalltalk import make_dialogue, pick
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
@@ -22,6 +22,7 @@ class FloorOptions:
     The kind of a floor.
     """
 
+    title = 'Floor'
     floor_kind: str = option(
         'generic_reply',
         choices=sorted(HELD_OUT),
@@ -34,7 +35,7 @@ class MiniFloorAgent(DeclaresOptions, ConversationAgent):
     Replies with something generic, or with a salad of words, whatever it observes.
     """
 
-    declares = (Flags(FloorOptions, 'Floor'),)
+    declares = (FloorOptions,)
     id = 'MiniFloor'
 
     def replies(self, conversations: Sequence[Conversation]) -> list[str]:

@@ -15,17 +15,16 @@ from typing import Any
 
 from parlai.core.opt import Opt
 
-from parlai_ext.core import DeclaresOptions, Flags, UserError
+from parlai_ext.core import DeclaresOptions, UserError
 from parlai_ext.engines import data_folder
 from parlai_ext.systems.chat.conversation import (
-    DEGRADE,
     Conversation,
     ConversationAgent,
     Degradation,
 )
 from parlai_ext.systems.chat.messages import ChatReply, ChatStyle
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
-from parlai_ext.systems.remote.settings import PREFIX, Settings
+from parlai_ext.systems.remote.settings import Settings
 
 TOP_LOGPROBS = 20  # alternatives of a token; OpenAI's endpoint tells no more
 
@@ -35,11 +34,7 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
     Asks for the replies to all conversations of a batch at the same time.
     """
 
-    declares = (
-        Flags(Settings, 'Remote Agent', prefix=PREFIX),
-        Flags(ChatStyle, 'Chat'),
-        Flags(Degradation, 'Made worse on purpose', prefix=DEGRADE),
-    )
+    declares = (Settings, ChatStyle, Degradation)
 
     engine: Endpoint
     id = 'Remote'

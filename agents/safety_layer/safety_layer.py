@@ -28,7 +28,6 @@ from parlai_ext.systems.families import (
     ANSWER,
     FIRED,
     PROMPT,
-    SAFETY,
     SafetyOptions,
     read_deflections,
     system_inside,
@@ -124,7 +123,7 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
     """
 
     declares = (
-        Flags(SafetyOptions, 'Safety layer', prefix=SAFETY),
+        SafetyOptions,
         Flags(Machine, only=('--no-cuda',)),
     )
 
@@ -137,7 +136,7 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
 
         :raises UserError: ``option: what is wrong``.
         """
-        options = options_from_opt(SafetyOptions, opt, SAFETY)
+        options = options_from_opt(SafetyOptions, opt)
         no_cuda = bool(opt.get('no_cuda'))
         machine = Machine(datapath=opt.get('datapath'), no_cuda=no_cuda)
         return Guarded(

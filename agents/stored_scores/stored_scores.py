@@ -15,11 +15,10 @@ from parlai.core.opt import Opt
 
 from parlai_ext.core import (
     DeclaresOptions,
-    Flags,
     UserError,
     errors_about,
     frozen,
-    option,
+    optional,
     parse_json_values,
 )
 from parlai_ext.core.records import WrongType, record_from_json
@@ -35,7 +34,8 @@ class StoredOptions:
     Where the scores are.
     """
 
-    scores_file: str | None = option(None, help='JSON, an object with scores an item')
+    title = 'Stored Scores Agent'
+    scores_file: str | None = optional(help='JSON, an object with scores an item')
 
 
 class StoredScoresAgent(DeclaresOptions, Agent):
@@ -43,7 +43,7 @@ class StoredScoresAgent(DeclaresOptions, Agent):
     Observes an item's number ``item``, acts its stored ``scores``.
     """
 
-    declares = (Flags(StoredOptions, 'Stored Scores Agent'),)
+    declares = (StoredOptions,)
 
     def __init__(self, opt: Opt, shared: Any = None):
         super().__init__(opt, shared)

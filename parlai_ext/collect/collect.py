@@ -89,7 +89,10 @@ def collect(
                 n_played += sum(shard.n_dialogues for shard in written)
                 problems |= why_not
     except KeyboardInterrupt:
-        print(stored_line(run), file=sys.stderr)
+        n_replies = run.count_partial_replies()
+        more = f', and {n_replies} replies of the next ones' if n_replies else ''
+        of_all = f'{run.n_dialogues:,} of {count_of(plan.n_dialogues, "dialogue")}'
+        print(f'stored: {of_all}{more}', file=sys.stderr)
         raise
     run.remove_partial_replies()
     run.restore_metadata()
@@ -97,7 +100,7 @@ def collect(
     for name, used in spent.items():
         if n_cut := used.get('cut_replies'):
             print(f'{name}: {n_cut:,.0f} replies were cut at reply_max_tokens')
-    n_skipped = len(plan.pairings) * len(plan.openers) - n_played
+    n_skipped = plan.n_dialogues - n_played
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
 
 
@@ -152,16 +155,6 @@ def collected_run(
         else:
             report = CollectReport(0, run.n_dialogues)
         yield CollectedRun(run, engine, report, (*plan.left_out, *report.problems))
-
-
-def stored_line(run: RunFolder) -> str:
-    """
-    Return how much of a run that is cut off is on the disk.
-    """
-    planned = len(run.pairings) * len(run.openers)
-    n_replies = run.count_partial_replies()
-    more = f', and {n_replies} replies of the next ones' if n_replies else ''
-    return f'stored: {run.n_dialogues:,} of {count_of(planned, "dialogue")}{more}'
 
 
 class BlockWorker(Worker):

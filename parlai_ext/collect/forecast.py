@@ -5,12 +5,12 @@ Both are in ``RUN/timing/``, the only place of a run folder with wall-clock time
 was really taken is kept only where there is a forecast to compare it with.
 """
 
-import json
 import resource
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
@@ -18,7 +18,13 @@ from typing import Any, TypeVar
 from parlai_ext.core import UserError, change_lines, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
-from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
+from parlai_ext.store import (
+    PLAYED_KEYS,
+    ProtocolRecord,
+    RunFolder,
+    json_text,
+    write_text,
+)
 from parlai_ext.systems.spending import Reading, total_spending
 from parlai_ext.view.page import terminal_lines
 
@@ -208,12 +214,10 @@ def dialogues_done(run: RunFolder, stage: str) -> int:
     """
     Return how many dialogues are collected, or scored (once for each scorer).
     """
-    shards = {(s.pairing_id, s.index): s.n_dialogues for s in run.dialogue_shards()}
     if stage == 'collect':
-        return sum(shards.values())
-    paths = run.root.glob('scores/*/*/*.jsonl')
-    keys = ((path.parent.name, path.stem) for path in paths)
-    return sum(shards.get((name, int(i)), 0) for name, i in keys if i.isdecimal())
+        return run.n_dialogues
+    done = product(run.score_stores(), run.dialogue_shards())
+    return sum(shard.n_dialogues for store, shard in done if store.has(shard))
 
 
 def peak_bytes() -> tuple[int, int]:
@@ -252,5 +256,4 @@ def _read_record(kind: type[Record], path: Path) -> Record | None:
 
 
 def _write_record(path: Path, record: Any) -> None:
-    text = json.dumps(record_to_json(record), sort_keys=True, indent=1)
-    write_text(path, f'{text}\n')
+    write_text(path, json_text(record_to_json(record), sort_keys=True))

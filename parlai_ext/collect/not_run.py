@@ -70,7 +70,7 @@ def not_run_notes(run: RunFolder) -> list[str]:
         return []
     return terminal_lines(
         'not_run',
-        planned=len(run.pairings) * len(run.openers),
+        planned=run.plan.n_dialogues,
         missing=missing,
         problems=read_problems(run).values(),
         most=LISTED,

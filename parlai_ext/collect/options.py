@@ -11,6 +11,7 @@ from parlai_ext.core import (
     JsonObject,
     UserError,
     frozen,
+    known_values,
     one_value,
     option,
     optional,
@@ -80,7 +81,7 @@ class PlanOptions:
         """
         Return what a command's options say of the plan.
         """
-        given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
+        given = known_values({key: opt.get(key) for key in OVERRIDES})
         return replace(options_from_opt(cls, opt), overrides=given)
 
     @property
@@ -88,8 +89,7 @@ class PlanOptions:
         """
         The options that a run without ``--config`` cannot take.
         """
-        file = {} if self.openers_file is None else {'openers_file': self.openers_file}
-        return {**self.overrides, **file}
+        return known_values({**self.overrides, 'openers_file': self.openers_file})
 
 
 @frozen

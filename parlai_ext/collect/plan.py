@@ -13,7 +13,15 @@ from parlai_ext.collect.resolved import (
     refuse_missing,
     resolve_protocol,
 )
-from parlai_ext.core import JsonObject, Opener, Pairing, System, UserError, frozen
+from parlai_ext.core import (
+    JsonObject,
+    Opener,
+    Pairing,
+    System,
+    UserError,
+    frozen,
+    known_values,
+)
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
@@ -388,7 +396,6 @@ def build_manifest(
         one.name: _filled({**record(one), 'options': _partner_options(one)})
         for one in roster.partners
     }
-    precision = {} if fp16 is None else {'fp16': fp16}
     return signed_manifest(
         {
             'protocol': protocol_record(protocol),
@@ -399,7 +406,7 @@ def build_manifest(
             'openers': openers,
             'shard_size': shard_size,
             'batchsize': batchsize,
-            **precision,
+            **known_values({'fp16': fp16}),
             **_filled({'grown_from': grown_from, **notes}),
         }
     )

@@ -10,10 +10,10 @@ from filecmp import cmp
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import DATA_ERRORS, UserError, frozen, option
+from parlai_ext.core import DATA_ERRORS, JsonObject, UserError, frozen, option
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import missing_file
-from parlai_ext.isolation.policy import Options, note_trust, trusted_hashes
+from parlai_ext.isolation.policy import note_trust, trusted_hashes
 from parlai_ext.store import LOCK, staged_folder
 from parlai_ext.systems import zoo
 from parlai_ext.view.page import print_report
@@ -136,7 +136,7 @@ def convert(source: Path, output: Path) -> Converted:
     )
 
 
-def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
+def files_beside(source: Path, opt: JsonObject | None) -> dict[str, Path]:
     """
     Return the files beside a model that belong to it, by the end of their names.
     """
@@ -155,7 +155,9 @@ def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
     return files
 
 
-def moved_options(opt: Options, source: Path, output: Path, suffixes: set[str]) -> str:
+def moved_options(
+    opt: JsonObject, source: Path, output: Path, suffixes: set[str]
+) -> str:
     """
     Return the model's options as JSON, with paths of copied files changed to the new
     place.

@@ -13,7 +13,6 @@ import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field
-from math import isclose
 from typing import Any
 
 from parlai_ext.core.frozen import frozen
@@ -530,7 +529,9 @@ def differences(
             yield f'length of {where}', len(old), len(new)
     elif old != new:
         numbers = {type(old), type(new)} <= {int, float} and tolerance is not None
-        if not (numbers and isclose(old, new, rel_tol=CLOSE, abs_tol=tolerance or 0)):
+        if not (
+            numbers and math.isclose(old, new, rel_tol=CLOSE, abs_tol=tolerance or 0)
+        ):
             yield where, old, new
 
 

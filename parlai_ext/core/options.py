@@ -10,8 +10,9 @@ From such a class come the keys of a YAML section (`read_options`), the flags of
 command or of a ParlAI agent (`Flags`, `add_declared`, `flag_values`) and the part of a
 signature (`signature_values`).
 
-A class may have ``presets``: by option and value given, the defaults of other options
-that follow from it (those of a variant).
+A class may have a ``title``, under which ``--help`` shows its flags; a ``prefix``, with
+which the names of its flags begin; and ``presets``: by option and value given, the
+defaults of other options that follow from it (those of a variant).
 """
 
 import argparse
@@ -99,8 +100,8 @@ optional = partial(option, None)
 @frozen(kw_only=True)
 class Option:
     """
-    One declared option: its field's name, type without ``| None``, and default, and
-    what `option` says of it.
+    One declared option: its field's name, type without ``| None``, and default, the
+    prefix of its class, and what `option` says of it.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Option:
     group: str | None = None
     nargs: Literal['+', '*', 0] | None = None
     positional: bool = False
+    prefix: str = ''
 
     @property
     def most(self) -> float | None:
@@ -137,7 +139,8 @@ class Option:
         """
         if self.positional:
             return self.name
-        kebab = f'{prefix} {self.name}'.strip().replace('_', '-').replace(' ', '-')
+        words = f'{prefix or self.prefix} {self.name}'.replace('_', ' ')
+        kebab = '-'.join(words.split())
         return self.flag or f'--{kebab}'
 
     def dest(self, prefix: str = '') -> str:
@@ -212,6 +215,7 @@ def options_of(cls: type) -> Mapping[str, Option]:
                 name=field.name,
                 type=_plain_type(hints[field.name]),
                 default=field.default,
+                prefix=getattr(cls, 'prefix', ''),
                 **field.metadata[METADATA],
             )
     return options
@@ -281,7 +285,8 @@ class Flags:
     :param title: the group of options that name none; the class may have its own.
     :param skip: flags that are not added.
     :param only: the flags to add (`None`: all).
-    :param prefix: stands before the names of options that do not name their flag.
+    :param prefix: stands before the names of options that do not name their flag; the
+        class may have its own.
     :param not_given: the default of every flag is `None`, since a file's value holds
         where a flag is not given.
     :param overrides: the flags replace keys of a file, whose reader checks the values;
@@ -375,7 +380,7 @@ def plain_value(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def options_from_opt(cls: type[T], opt: JsonObject, prefix: str = '') -> T:
+def options_from_opt(cls: type[T], opt: JsonObject) -> T:
     """
     Return the options that an agent's ``opt`` holds under the names of their flags.
 
@@ -387,9 +392,9 @@ def options_from_opt(cls: type[T], opt: JsonObject, prefix: str = '') -> T:
     known = options_of(cls)
 
     def error_about(name: str, problem: str) -> UserError:
-        return UserError(f'{known[name].dest(prefix)}: {problem}')
+        return UserError(f'{known[name].dest()}: {problem}')
 
-    values = flag_values(cls, opt, prefix)
+    values = flag_values(cls, opt)
     for name, value in values.items():
         if isinstance(value, str):
             try:

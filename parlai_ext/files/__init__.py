@@ -19,7 +19,7 @@ from parlai_ext.files.model_cards import (
     model_card,
     model_names,
 )
-from parlai_ext.files.openers_file import EVERYDAY, read_openers_file, report_too_short
+from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
 from parlai_ext.files.option_files import (
     existing_file,
     files_at,

@@ -27,18 +27,18 @@ EVERYDAY = zoo_configs.HOME / 'openers' / 'everyday.csv'
 @frozen
 class OpenersFile:
     """
-    The openers of a file by dialogue, the dialogues too short to give one, and what
-    people said next, where a dialogue goes on.
+    The openers of a file by dialogue, and what people said next, where a dialogue goes
+    on.
     """
 
     openers: dict[str, tuple[str, ...]]
-    too_short: tuple[str, ...]
     replies: dict[str, str] = field(default_factory=dict)
 
 
 def read_openers_file(path: str | Path) -> OpenersFile:
     """
-    Return the first two utterances of each dialogue, in the order of the file.
+    Return the first two utterances of each dialogue, in the order of the file, and log
+    which dialogues are too short.
 
     :raises UserError: names file, line and column of the first row that is wrong.
     """
@@ -67,9 +67,16 @@ def read_openers_file(path: str | Path) -> OpenersFile:
         raise UserError(f'{path}:{problem.line}: {problem}') from None
     if not dialogues:
         raise UserError(f'{path}: no dialogues: the file has a header and no rows')
+    if too_short := [k for k, v in dialogues.items() if len(v) < GIVEN]:
+        logger.warning(
+            '%s: %d dialogues have fewer than two utterances and give no opener: %s%s',
+            Path(path).name,
+            len(too_short),
+            ', '.join(too_short[:10]),
+            ', …' if len(too_short) > 10 else '',
+        )
     return OpenersFile(
         {k: tuple(v[:GIVEN]) for k, v in dialogues.items() if len(v) >= GIVEN},
-        tuple(k for k, v in dialogues.items() if len(v) < GIVEN),
         {k: v[GIVEN] for k, v in dialogues.items() if len(v) > GIVEN and v[GIVEN]},
     )
 
@@ -80,19 +87,3 @@ def plain(cell: str) -> str:
     """
     text = cell.replace('_comma_', ',').replace('_pipe_', '|')
     return re.sub(r'[\r\n]+', ' ', text).strip()
-
-
-def report_too_short(source: str | Path, openers: OpenersFile) -> None:
-    """
-    Log how many dialogues give no opener, and which.
-    """
-    if openers.too_short:
-        names = ', '.join(openers.too_short[:10])
-        more = ', …' if len(openers.too_short) > 10 else ''
-        logger.warning(
-            '%s: %d dialogues have fewer than two utterances and give no opener: %s%s',
-            Path(source).name,
-            len(openers.too_short),
-            names,
-            more,
-        )

@@ -60,9 +60,7 @@ def existing_file(path: str, option: str) -> Path:
 
     :raises UserError: when there is no such file; it names the nearest one.
     """
-    if problem := no_path(path):
-        raise UserError(f'{option}: {problem}')
-    is_index = option in INDEX_OPTIONS
+    is_index = option in INDEX_OPTIONS and not no_path(path)
     if os.path.isfile(path) or (is_index and files_at(Path(path), is_prefix=True)):
         return Path(path)
     raise UserError(f'{option}: {missing_file(path)}')

@@ -150,7 +150,7 @@ def _scorer(
     except UserError as error:
         raise doc.error(('scorer', 'name'), str(error)) from None
     values = _section(doc, 'scorer', {'scorer': raw}, cls)
-    return cls, {**({} if name is None else {'name': name}), **values}
+    return cls, known_values({'name': name, **values})
 
 
 def _section(doc: Document, section: str, data: JsonObject, cls: type) -> JsonDict:

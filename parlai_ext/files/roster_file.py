@@ -170,8 +170,7 @@ def read_system(doc: Document, entry: Any, where: Where) -> tuple[System, System
     here = (*where, 'opt')
     if not options.opt.get('model_file') and not options.opt.get('model'):
         raise doc.error(here, "needs 'model_file' or 'model' (an agent)")
-    about = {key: getattr(options, key) for key in SystemInfo.model_fields}
-    return System(name, _model_options(doc, options.opt, here)), SystemInfo(**about)
+    return System(name, _model_options(doc, options.opt, here)), options
 
 
 def read_system_file(path: str) -> tuple[System, SystemInfo]:

@@ -40,8 +40,6 @@ from parlai_ext.engines import local_path
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS, sha256
 from parlai_ext.store import Manifest, ScorerRecord, record_hash
 
-Options = JsonObject  # of a system, by name
-
 # ParlAI's teachers are agents too: they would say any file, and download their data
 AGENT_MODULES = re.compile(
     r'(parlai\.agents|projects|parlai_ext\.agents)(\.\w+)+', re.ASCII
@@ -232,7 +230,7 @@ def require_named(system: System) -> None:
         raise SystemFailed(system.name, problem)
 
 
-def require_named_options(what: str, opt: Options) -> None:
+def require_named_options(what: str, opt: JsonObject) -> None:
     """
     Refuse options of a recorded scorer, or of a model that it names, as `require_named`
     refuses a system.
@@ -243,7 +241,7 @@ def require_named_options(what: str, opt: Options) -> None:
         raise UserError(f'{what}: {"; ".join(uses)}: {ADVICE}{NAME_JUDGE}')
 
 
-def unnamed_uses(opt: Options) -> Iterator[str]:
+def unnamed_uses(opt: JsonObject) -> Iterator[str]:
     """
     Yield a line for each option, also a nested one, that may only be used if the user
     named it.

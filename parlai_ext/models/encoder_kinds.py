@@ -33,7 +33,7 @@ from parlai_ext.models.handle import Models
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.catalogue.conversions import CONFIG, MODEL_TYPE, WEIGHTS, WORDS
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import cost_of_model
 from parlai_ext.systems.pretrained import chosen_device, fetch_named_weights
@@ -194,7 +194,7 @@ def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
         if 'model_file' in system.opt:
             return ParlaiClassifier(system, machine)
         opt = {**system.opt, 'no_cuda': machine.no_cuda}
-        options = options_from_opt(ModelOptions, opt, PREFIX)
+        options = options_from_opt(ModelOptions, opt)
         folder = fetch_named_weights(options).parent
         device = chosen_device(options)
         found = hub.read_config(folder).get('model_type')

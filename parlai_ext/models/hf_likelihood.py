@@ -39,7 +39,7 @@ from parlai_ext.models.questions import plain_ids
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily
 from parlai_ext.systems.hf.generate import FormOptions, padded_rows
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import (
     chosen_device,
     loading_arguments,
@@ -52,7 +52,7 @@ from parlai_ext.systems.pretrained import (
 FORMATS = ('auto', 'plain')
 # options of ext:hf that a judge has, too; some change only how it would chat
 OPTIONS = [
-    one.dest(PREFIX)
+    one.dest()
     for one in (*options_of(ModelOptions).values(), *options_of(FormOptions).values())
     if one.name != 'prompt_start'
 ]
@@ -112,7 +112,7 @@ def checked_options(
         models cannot judge.
     """
     given = {**opt, 'no_cuda': machine.no_cuda}
-    options = options_from_opt(ModelOptions, given, PREFIX)
+    options = options_from_opt(ModelOptions, given)
     device = chosen_device(options)
     written = str(opt.get('hf_format') or 'auto')
     if written == 'chat':
@@ -121,7 +121,7 @@ def checked_options(
     for key in opt:
         if key.startswith('hf_'):
             require_known(key, OPTIONS, f'{key}: there is no such option')
-    if hub.truthy(opt.get('hf_trust_code')):
+    if hub.trusts_code(opt):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
     if not family.can_judge:
         raise UserError('model: no agent that can judge; ext:hf would do')
@@ -242,7 +242,7 @@ def turn_reader(
     :param truncate: where ParlAI's agent of its family cuts by default; such agents cut
         within a turn.
     """
-    form = options_from_opt(FormOptions, opt, PREFIX)
+    form = options_from_opt(FormOptions, opt)
     separator, limit = form.turn_separator, form.context_tokens
     most = max_positions(network.config, tokenizer)
     if network.config.is_encoder_decoder:

@@ -83,17 +83,8 @@ def write_stopping(run: RunFolder, stopping: Stopping) -> None:
     Write the looks so far, and what came of them into the manifest.
     """
     run.write_json(STOPPING_FILE, record_to_json(stopping))
-    run.record_stop(
-        StopRecord(
-            rule=stopping.rule,
-            dimension=stopping.dimension,
-            margin=stopping.margin,
-            planned=stopping.planned,
-            used=stopping.used,
-            reason=stopping.reason,
-            scores=content_id(stopping.scores),
-        )
-    )
+    note = {key: getattr(stopping, key) for key in StopRecord.model_fields}
+    run.record_stop(StopRecord(**{**note, 'scores': content_id(stopping.scores)}))
 
 
 def with_stopping(

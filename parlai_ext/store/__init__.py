@@ -24,6 +24,7 @@ from parlai_ext.store.disk import (
     encode_shard,
     file_named_in_errors,
     json_lines_text,
+    json_text,
     locked,
     make_folder,
     no_garbage_collection,

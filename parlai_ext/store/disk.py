@@ -34,6 +34,7 @@ from parlai_ext.core import (
     parse_json,
     parse_own_json,
     short_hash,
+    shortened,
     without_secrets,
 )
 
@@ -272,6 +273,15 @@ def as_read(data: Any) -> Any:
     return parse_own_json(without_secrets(dumps(data)))
 
 
+def json_text(value: Any, **kwargs: Any) -> str:
+    """
+    Return a value as the text of a JSON file.
+
+    :param kwargs: of `json.dumps`.
+    """
+    return dumps(value, indent=1, **kwargs) + '\n'
+
+
 def json_lines_text(records: Iterable[Any]) -> str:
     """
     Return values as JSON lines.
@@ -303,7 +313,7 @@ def sealed_text(content: Mapping[str, object]) -> str:
     """
     Return the text of a JSON file with its checksum.
     """
-    return dumps({**content, 'checksum': checksum(content)}, indent=1) + '\n'
+    return json_text({**content, 'checksum': checksum(content)})
 
 
 def encode(record: Mapping[str, object]) -> str:
@@ -390,7 +400,7 @@ def decode_shard(
             shard = record.pop('shard')
         except DATA_ERRORS as error:
             raise damage_error(
-                path, f'line {n + 1} is damaged ({short_text(error)})'
+                path, f'line {n + 1} is damaged ({shortened(str(error), 80)})'
             ) from None
         if count is None and isinstance(shard, dict):
             count = shard.get('of')
@@ -447,14 +457,6 @@ def damage_error(path: Path, problem: str) -> UserError:
     Return the error about a damaged shard.
     """
     return UserError(f'{path}: {problem}; delete this file and run again to remake it')
-
-
-def short_text(error: Exception) -> str:
-    """
-    Return an error's message on one short line.
-    """
-    words = ' '.join(str(error).split())
-    return ascii(words)[1:-1][:80]
 
 
 class ActRecord(TypedDict):

@@ -22,6 +22,7 @@ from parlai_ext.core import (
     content_id,
     parse_own_json,
     short_hash,
+    shortened,
 )
 from parlai_ext.core.records import Record, WrongType, read_record, record_from_json
 from parlai_ext.store import manifest as manifests
@@ -42,7 +43,6 @@ from parlai_ext.store.disk import (
     scored_from_record,
     scored_record,
     sealed_text,
-    short_text,
     without_checksum,
     write_file,
     write_text,
@@ -406,7 +406,7 @@ class RunFolder:
         except FileNotFoundError:
             raise UserError(f'{self.root / name} is missing') from None
         except ValueError as error:
-            problem = short_text(error)
+            problem = shortened(str(error), 80)
             raise UserError(
                 f'{self.root / name} is damaged: {problem}; {remedy}'
             ) from None

@@ -42,6 +42,7 @@ from parlai_ext.core import (
     frozen,
     json_object,
     option,
+    optional,
     options_of,
     require_known,
     text_option,
@@ -57,12 +58,11 @@ from parlai_ext.files import (
     read_utf8,
     sha256,
 )
-from parlai_ext.isolation.policy import Options
 from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
 from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family
 from parlai_ext.systems.fetch.checked_downloads import Entry, lock_file
-from parlai_ext.systems.remote.settings import PREFIX, UNTOLD, Settings
+from parlai_ext.systems.remote.settings import UNTOLD, Settings
 
 # --- weights from the Hugging Face hub, or from a folder in its format ----------------
 
@@ -88,7 +88,7 @@ class HubFamily(Family):
     # the most tokens of a context that its agent reads, whatever the model could
     text_truncate: int | None = None
 
-    def source(self, opt: Options) -> tuple[str, str | None]:
+    def source(self, opt: JsonObject) -> tuple[str, str | None]:
         """
         Return the repository, or the folder, of a system's weights, and the branch, tag
         or commit that the options ask for.
@@ -97,7 +97,7 @@ class HubFamily(Family):
         """
         raise NotImplementedError
 
-    def commit(self, opt: Options) -> str | None:
+    def commit(self, opt: JsonObject) -> str | None:
         """
         Return the commit of a system's files in the hub's cache; `None` for a folder,
         a model of the catalogue, and files that are not there.
@@ -107,7 +107,7 @@ class HubFamily(Family):
             return None
         return weights.parent.name
 
-    def cached_weights(self, opt: Options) -> Path | None:
+    def cached_weights(self, opt: JsonObject) -> Path | None:
         """
         Return the weights in the hub's cache, in the folder, or in the folder of the
         catalogue's models; `None` without them.
@@ -115,14 +115,14 @@ class HubFamily(Family):
         with data_in(text_option(opt, 'datapath')):
             return hub.cached_weights(*self.source(opt))
 
-    def fetched_weights(self, opt: Options) -> Path:
+    def fetched_weights(self, opt: JsonObject) -> Path:
         """
         Return the weights, which are fetched where they are not here.
         """
         with data_in(text_option(opt, 'datapath')):
             return hub.fetch_weights(*self.source(opt))
 
-    def locate_weights(self, opt: Options) -> tuple[str, str]:
+    def locate_weights(self, opt: JsonObject) -> tuple[str, str]:
         repo, revision = self.source(opt)
         cached = self.cached_weights(opt)
         if cached:
@@ -136,7 +136,7 @@ class HubFamily(Family):
         at = f' at {revision}' if revision else ''
         return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
 
-    def fetch_weights(self, opt: Options) -> list[str]:
+    def fetch_weights(self, opt: JsonObject) -> list[str]:
         if self.cached_weights(opt) is not None:
             return []
         weights, (repo, _) = self.fetched_weights(opt), self.source(opt)
@@ -150,20 +150,20 @@ class HubFamily(Family):
         lock_file().record(entries)
         return [repo]
 
-    def weight_bytes(self, opt: Options) -> int:
+    def weight_bytes(self, opt: JsonObject) -> int:
         weights = self.cached_weights(opt)
         if weights is None:
             return 0
         return sum(path.stat().st_size for path in hub.weight_files(weights))
 
-    def contents(self, opt: Options) -> dict[str, str]:
+    def contents(self, opt: JsonObject) -> dict[str, str]:
         """
         Return the hash of every file that changes a reply. A folder that moves, or a
         snapshot in the cache with the same files, is the same model.
         """
         weights = self.fetched_weights(opt)
         folder = weights.parent
-        code = ('*.py',) if hub.truthy(opt.get('hf_trust_code')) else ()
+        code = ('*.py',) if hub.trusts_code(opt) else ()
         files = hub.model_files(weights, code)
         hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
         return hashes | other_contexts_hash(opt)
@@ -177,24 +177,24 @@ class HuggingFace(HubFamily):
     agents = (hub.AGENT,)
     place_options = ('hf_model', 'hf_revision', 'hf_device', 'hf_device_map')
 
-    def source(self, opt: Options) -> tuple[str, str | None]:
+    def source(self, opt: JsonObject) -> tuple[str, str | None]:
         if 'hf_model' not in opt:
             for near in get_close_matches('hf_model', opt, 1, cutoff=0.85):
                 raise UserError(f"{near}: unknown; did you mean 'hf_model'?")
         repository = hub.checked_repository(opt.get('hf_model'))
         return repository, text_option(opt, 'hf_revision') or None
 
-    def weights_key(self, opt: Options) -> Hashable:
+    def weights_key(self, opt: JsonObject) -> Hashable:
         """
         Return the options with which `ModelOptions` loads a model: two systems with
         the same share it.
         """
         return tuple(
-            str(opt.get(option.dest(hub.PREFIX)))
+            str(opt.get(option.dest()))
             for option in options_of(hub.ModelOptions).values()
         )
 
-    def weight_bytes(self, opt: Options) -> int:
+    def weight_bytes(self, opt: JsonObject) -> int:
         """
         Return about how many bytes the weights take in the precision asked for.
         """
@@ -216,7 +216,7 @@ class BaseModelFamily(HubFamily):
 
     can_judge = False
 
-    def covers(self, opt: Options) -> bool:
+    def covers(self, opt: JsonObject) -> bool:
         return super().covers(opt) and not opt.get('model_file')
 
 
@@ -227,7 +227,7 @@ class CausalLm(BaseModelFamily, HuggingFace):
 
     agents = ('ext:causal_lm',)
 
-    def weights_key(self, opt: Options) -> Hashable:
+    def weights_key(self, opt: JsonObject) -> Hashable:
         return None
 
 
@@ -238,7 +238,7 @@ class Gpt2(BaseModelFamily):
 
     agents = ('hugging_face/gpt2',)
 
-    def source(self, opt: Options) -> tuple[str, str | None]:
+    def source(self, opt: JsonObject) -> tuple[str, str | None]:
         if opt.get('model_name'):
             return str(opt['model_name']), None
         # of both agents, as DialoGPT's parser ends with GPT-2's default
@@ -260,7 +260,6 @@ class DialoGpt(Gpt2):
 
 # --- a safety layer around another system ---------------------------------------------
 
-SAFETY = 'safety'  # of the options' names
 SAFETY_SYSTEM = 'safety_system'
 FIRED = PROMPT, ANSWER = 'prompt', 'answer'  # which check fired
 DEFLECTIONS = zoo_configs.HOME / 'moderation' / 'deflections.yaml'
@@ -272,8 +271,9 @@ class SafetyOptions:
     What a safety layer checks, and what it says where a check fires.
     """
 
-    system: str | None = option(
-        None,
+    title = 'Safety layer'
+    prefix = 'safety'
+    system: str | None = optional(
         help='the system inside: the name of a shipped one, a YAML file, '
         'NAME=MODEL_FILE[,key=value…] as --add-target takes it, or (in a roster) a '
         'mapping of its options',
@@ -288,12 +288,12 @@ class SafetyOptions:
         choices=('both', *FIRED),
         help="prompt = what the other says, answer = the system's reply",
     )
-    deflections: str | None = option(
-        None, metavar='FILE', help='sentences to say instead, one a line (shipped ones)'
+    deflections: str | None = optional(
+        metavar='FILE', help='sentences to say instead, one a line (shipped ones)'
     )
 
 
-def system_inside(opt: Options) -> System:
+def system_inside(opt: JsonObject) -> System:
     """
     Return the system that a safety layer holds.
 
@@ -312,7 +312,7 @@ def system_inside(opt: Options) -> System:
         raise UserError(f'{SAFETY_SYSTEM}: {error}') from None
 
 
-def read_deflections(opt: Options) -> tuple[str, ...]:
+def read_deflections(opt: JsonObject) -> tuple[str, ...]:
     """
     Return the sentences that are said instead of a flagged answer.
 
@@ -339,10 +339,10 @@ class Ranker(Family):
     Every subclass of ParlAI's `TorchRankerAgent`, known by the options it has.
     """
 
-    def covers(self, opt: Options) -> bool:
+    def covers(self, opt: JsonObject) -> bool:
         return 'fixed_candidate_vecs' in opt or bool(opt.get(CANDIDATES))
 
-    def check(self, opt: Options) -> None:
+    def check(self, opt: JsonObject) -> None:
         if 'fixed_candidate_vecs' not in opt:
             return  # an agent that generates, though its options name candidates
         if opt['fixed_candidate_vecs'] not in ('reuse', 'replace'):
@@ -358,11 +358,11 @@ class Ranker(Family):
                 )
             existing_file(path, CANDIDATES)
 
-    def contents(self, opt: Options) -> dict[str, str]:
+    def contents(self, opt: JsonObject) -> dict[str, str]:
         return candidate_hashes(opt)
 
 
-def candidate_hashes(opt: Options) -> dict[str, str]:
+def candidate_hashes(opt: JsonObject) -> dict[str, str]:
     """
     Return the hash of the candidate replies that options name; nothing without the
     file, for then the agent is refused when it is built.
@@ -445,10 +445,10 @@ class Passages(Family):
 
     agents = ('fid', 'rag')
 
-    def covers(self, opt: Options) -> bool:
+    def covers(self, opt: JsonObject) -> bool:
         return 'rag_retriever_type' in opt or super().covers(opt)
 
-    def check(self, opt: Options) -> None:
+    def check(self, opt: JsonObject) -> None:
         if not retrieval_paths(opt):
             return
         turns = opt.get('model') == 'rag' and opt.get('rag_model_type') == 'turn'
@@ -461,12 +461,12 @@ class Passages(Family):
             raise UserError("path_to_index: needs faiss: pip install 'parlai_ext[rag]'")
         retrieval_files(opt)
 
-    def contents(self, opt: Options) -> dict[str, str]:
+    def contents(self, opt: JsonObject) -> dict[str, str]:
         files = retrieval_files(opt)
         return {f'retrieval/{key}': sha256(file) for key, file in files.items()}
 
 
-def retrieval_files(opt: Options) -> dict[str, Path]:
+def retrieval_files(opt: JsonObject) -> dict[str, Path]:
     """
     Return the files that a system reads to find passages, by a name for each; those of
     the zoo are downloaded when they are not here.
@@ -495,7 +495,7 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
     return named
 
 
-def query_encoder_files(opt: Options) -> dict[str, Path]:
+def query_encoder_files(opt: JsonObject) -> dict[str, Path]:
     """
     Return the files of BERT that a query encoder reads, by a name for each.
 
@@ -510,7 +510,7 @@ def query_encoder_files(opt: Options) -> dict[str, Path]:
     return {f'query_model/{name}': home / name for name in BERT_FILES}
 
 
-def retrieval_paths(opt: Options) -> dict[str, str]:
+def retrieval_paths(opt: JsonObject) -> dict[str, str]:
     """
     Return the paths of index, passages and re-ranker by option, as they are given.
 
@@ -540,22 +540,20 @@ class Remote(Family):
 
     agents = ('ext:remote',)
     place_options = tuple(
-        option.dest(PREFIX)
-        for option in options_of(Settings).values()
-        if not option.signed
+        option.dest() for option in options_of(Settings).values() if not option.signed
     )
 
-    def locate_weights(self, opt: Options) -> tuple[str, str]:
+    def locate_weights(self, opt: JsonObject) -> tuple[str, str]:
         return PRESENT, f'{Settings.from_options(opt).endpoint} (not contacted)'
 
-    def samples(self, opt: Options) -> bool:
+    def samples(self, opt: JsonObject) -> bool:
         """
         True unless the temperature is set to 0: an endpoint that is not told decides.
         """
         temperature = opt.get('remote_temperature')
         return not isinstance(temperature, str | int | float) or float(temperature) != 0
 
-    def pin(self, opt: Options) -> JsonObject:
+    def pin(self, opt: JsonObject) -> JsonObject:
         """
         Return the options with the model's dated name among them, asked for unless
         given: the agent then refuses answers of any other model; and with ``$NAME`` in
@@ -566,7 +564,7 @@ class Remote(Family):
             pinned['remote_dated_model'] = dated_name(opt)
         return pinned
 
-    def contents(self, opt: Options) -> dict[str, str]:
+    def contents(self, opt: JsonObject) -> dict[str, str]:
         settings = Settings.from_options(opt)
         name = settings.dated_model or dated_name(opt)
         if name == UNTOLD:
@@ -576,7 +574,7 @@ class Remote(Family):
         return what | other_contexts_hash(opt)
 
 
-def dated_name(opt: Options) -> str:
+def dated_name(opt: JsonObject) -> str:
     """
     Ask a model for its name (``gpt-4o-2024-08-06``); `UNTOLD` when it gives none.
 
@@ -609,10 +607,10 @@ class SafetyLayer(Family):
     # whose contents are taken instead
     place_options = (SAFETY_SYSTEM, 'safety_detector', 'safety_deflections')
 
-    def inner_system(self, opt: Options) -> System:
+    def inner_system(self, opt: JsonObject) -> System:
         return system_inside(opt)
 
-    def contents(self, opt: Options) -> dict[str, str]:
+    def contents(self, opt: JsonObject) -> dict[str, str]:
         """
         Return the hashes of the sentences, and of the files that the detector reads.
         """
@@ -626,7 +624,7 @@ class SafetyLayer(Family):
             'detector': content_id(*detector),
         }
 
-    def pin(self, opt: Options) -> JsonObject:
+    def pin(self, opt: JsonObject) -> JsonObject:
         inner = system_inside(opt).opt
         return {**opt, SAFETY_SYSTEM: family_of(inner).pin(inner)}
 
@@ -647,7 +645,7 @@ GENERATOR = Family()  # every other
 PLACE_OPTIONS = frozenset(key for family in FAMILIES for key in family.place_options)
 
 
-def family_of(opt: Options) -> Family:
+def family_of(opt: JsonObject) -> Family:
     """
     Return the family of a system with these options.
     """
@@ -673,12 +671,12 @@ def innermost(system: System) -> System:
     return inner
 
 
-def has_trusted_folder(opt: Options) -> bool:
+def has_trusted_folder(opt: JsonObject) -> bool:
     """
     True if the weights that options name are of the catalogue, and from the user's own
     folder of data, or may even run code.
     """
-    if hub.truthy(opt.get('hf_trust_code')):
+    if hub.trusts_code(opt):
         return True
     folders = [str(opt[key]) for key in FOLDER_OPTIONS if opt.get(key)]
     if isinstance(family := family_of(opt), Gpt2):  # which need not be named
@@ -693,7 +691,7 @@ MISREADERS = (
 )
 
 
-def check_reader(opt: Options) -> None:
+def check_reader(opt: JsonObject) -> None:
     """
     Refuse an agent that would misread a model with a long context: MSC's own class,
     which ParlAI's wheel lacks, and the plain generator.

@@ -9,10 +9,9 @@ generator in a model file.
 from collections.abc import Hashable
 from pathlib import Path
 
-from parlai_ext.core import JsonDict, JsonObject, System, UserError, known_values
+from parlai_ext.core import JsonObject, System, UserError, known_values
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
-from parlai_ext.isolation.policy import Options
 from parlai_ext.systems import zoo
 from parlai_ext.systems.safe.load import read_opt
 from parlai_ext.systems.safe.unpickle import BadModelFile
@@ -46,13 +45,13 @@ class Family:
     # the value of `dict_tokenizer` that the agent's own parser sets
     dict_tokenizer: str | None = None
 
-    def covers(self, opt: Options) -> bool:
+    def covers(self, opt: JsonObject) -> bool:
         """
         True if a system with these options is of this family.
         """
         return opt.get('model') in self.agents
 
-    def inner_system(self, opt: Options) -> System | None:
+    def inner_system(self, opt: JsonObject) -> System | None:
         """
         Return the system that one with these options holds and passes dialogues on to;
         `None` where it holds none.
@@ -61,7 +60,7 @@ class Family:
         """
         return None
 
-    def locate_weights(self, opt: Options) -> tuple[str, str]:
+    def locate_weights(self, opt: JsonObject) -> tuple[str, str]:
         """
         Return `PRESENT` or `DOWNLOAD`, and the path or the URLs of the weights.
 
@@ -80,7 +79,7 @@ class Family:
             return DOWNLOAD, ' '.join(urls)
         return PRESENT, str(local_path(path).absolute())
 
-    def fetch_weights(self, opt: Options) -> list[str]:
+    def fetch_weights(self, opt: JsonObject) -> list[str]:
         """
         Download weights that no file option names, and record their checksums. Return
         the names of what was downloaded.
@@ -90,21 +89,21 @@ class Family:
         """
         return []
 
-    def weight_bytes(self, opt: Options) -> int:
+    def weight_bytes(self, opt: JsonObject) -> int:
         """
         Return the size in bytes of the weights on disk; 0 without any (yet).
         """
         path = model_path(opt)
         return path.stat().st_size if path and path.is_file() else 0
 
-    def weights_key(self, opt: Options) -> Hashable:
+    def weights_key(self, opt: JsonObject) -> Hashable:
         """
         Return what two systems have in common that share their loaded weights; `None`
         where each loads its own.
         """
         return None
 
-    def contents(self, opt: Options) -> dict[str, str]:
+    def contents(self, opt: JsonObject) -> dict[str, str]:
         """
         Return what else identifies a system, by a word for it, beside its options and
         the files that the roster names: hashes of other files, or the model that an
@@ -114,7 +113,7 @@ class Family:
         """
         return {}
 
-    def check(self, opt: Options) -> None:
+    def check(self, opt: JsonObject) -> None:
         """
         Refuse options with which the agent cannot be built; download what it reads.
 
@@ -122,13 +121,13 @@ class Family:
         :raises UserError: ``option: what is wrong``.
         """
 
-    def samples(self, opt: Options) -> bool:
+    def samples(self, opt: JsonObject) -> bool:
         """
         True if the system draws its replies at random.
         """
         return opt.get('inference') in SAMPLING
 
-    def pin(self, opt: Options) -> JsonObject:
+    def pin(self, opt: JsonObject) -> JsonObject:
         """
         Return the options with those that fix which model answers, such as the dated
         name of a hosted model: the system then refuses answers of another one.
@@ -137,7 +136,7 @@ class Family:
         """
         return dict(opt)
 
-    def weights_option(self, opt: Options) -> str:
+    def weights_option(self, opt: JsonObject) -> str:
         """
         Return the option that a message about a system's weights should name.
         """
@@ -147,19 +146,12 @@ class Family:
 # --- the options of a system, as its roster and the files of this machine tell them ---
 
 
-def model_path(opt: Options) -> Path | None:
+def model_path(opt: JsonObject) -> Path | None:
     """
     Return where the model file of these options is, or would be after a download.
     """
     path = str(opt.get('model_file') or '')
     return local_path(path) if path else None
-
-
-def roster_options(system: System) -> JsonDict:
-    """
-    Return the roster's options of a system that have a value.
-    """
-    return known_values(system.opt)
 
 
 def own_options(system: System) -> JsonObject:
@@ -185,7 +177,7 @@ def effective_options(system: System) -> JsonObject:
 
     :raises UserError: when the model's own options cannot be read.
     """
-    return {**own_options(system), **roster_options(system)}
+    return {**own_options(system), **known_values(system.opt)}
 
 
 def no_model(file: object) -> UserError:

@@ -54,15 +54,14 @@ COMPANIONS = (
 )
 
 
-PREFIX = 'hf'  # of the options' names
-
-
 @frozen
 class ModelOptions:
     """
     The options that say which model of Hugging Face's it is, and where it computes.
     """
 
+    title = 'Hugging Face'
+    prefix = 'hf'
     model: str | None = optional(help='a folder, or a hub repository')
     revision: str | None = optional(help='branch, tag or commit')
     dtype: str = option(
@@ -269,11 +268,11 @@ def read_config(folder: Path) -> JsonObject:
     return config if isinstance(config, dict) else {}
 
 
-def truthy(value: object) -> bool:
+def trusts_code(opt: JsonObject) -> bool:
     """
-    True if an option that no parser has read yet means yes.
+    True if options, which no parser has read yet, let the code of a model run.
     """
-    return str(value).lower() in YES
+    return str(opt.get('hf_trust_code')).lower() in YES
 
 
 ADAPTER = 'adapter_config.json'

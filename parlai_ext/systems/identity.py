@@ -18,6 +18,7 @@ from parlai_ext.core import (
     errors_about,
     errors_of_system,
     frozen,
+    known_values,
 )
 from parlai_ext.engines import data_in
 from parlai_ext.files import (
@@ -42,7 +43,6 @@ from parlai_ext.systems.family import (
     PRESENT,
     effective_options,
     no_model,
-    roster_options,
 )
 from parlai_ext.systems.player_process import check_options_apart
 from parlai_ext.systems.safe.load import count_parameters
@@ -208,7 +208,7 @@ def check_agent_options(system: System, model: Path | None) -> None:
     if opt.get('model'):
         check_reader(opt)
         # without files, so that none is looked for in the zoo
-        given = roster_options(system) | {'model': opt['model']}
+        given = known_values(system.opt) | {'model': opt['model']}
         given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
         with data_in(None):
             check_options_apart(system, given)  # which sets a data folder

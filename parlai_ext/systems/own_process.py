@@ -24,7 +24,7 @@ from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import DATA_ERRORS, JsonObject, UserError, logger, printable
 from parlai_ext.engines import data_folder, use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
-from parlai_ext.isolation.policy import Options, warn_once
+from parlai_ext.isolation.policy import warn_once
 from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
 from parlai_ext.systems.random_numbers import (
@@ -86,7 +86,12 @@ class OwnProcess:
     """
 
     def __init__(
-        self, who: str, server: str, opt: Options, patience: float | None, *modules: str
+        self,
+        who: str,
+        server: str,
+        opt: JsonObject,
+        patience: float | None,
+        *modules: str,
     ):
         self.who, self.patience = who, patience
         self.reply: Callable[[Any], Any] | None = None

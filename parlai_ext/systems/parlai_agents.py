@@ -23,10 +23,12 @@ from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.core import (
     JsonDict,
+    JsonObject,
     System,
     UserError,
     errors_about,
     errors_of_system,
+    known_values,
     nearest,
     text_option,
 )
@@ -34,7 +36,6 @@ from parlai_ext.engines import Machine, is_zoo_path, local_path
 from parlai_ext.isolation.policy import (
     ASKING_AGENTS,
     CHECKED_AGENTS,
-    Options,
     agent_module,
     agent_names_like,
     is_trusted_file,
@@ -52,7 +53,7 @@ from parlai_ext.systems.families import (
     innermost,
     layers,
 )
-from parlai_ext.systems.family import effective_options, no_model, roster_options
+from parlai_ext.systems.family import effective_options, no_model
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.players import (
     Player,
@@ -125,7 +126,7 @@ def _build(system: System, machine: Machine) -> Player:
     return Player(system.name, agent)
 
 
-def set_our_options(opt: Opt, given: Options, machine: Machine) -> None:
+def set_our_options(opt: Opt, given: JsonObject, machine: Machine) -> None:
     """
     Set, among the options that an agent has, those that this program and this machine
     decide.
@@ -141,7 +142,7 @@ def set_our_options(opt: Opt, given: Options, machine: Machine) -> None:
             opt[key] = opt['override'][key] = value
 
 
-def cost_of_model(opt: Options) -> AbstractContextManager[None]:
+def cost_of_model(opt: JsonObject) -> AbstractContextManager[None]:
     """
     Bound what the model of these options may cost while it is loaded; one without a
     file, and a trusted one, may cost anything.
@@ -178,7 +179,7 @@ def is_trusted(system: System) -> bool:
     )
 
 
-def has_trusted_files(opt: Options) -> bool:
+def has_trusted_files(opt: JsonObject) -> bool:
     """
     True if the files that a system's options name are shipped, trusted, or none.
     """
@@ -210,7 +211,7 @@ def _names_files(value: Any) -> bool:
     return is_there or bool(value and glob(f'{escape(value)}.*'))
 
 
-def check_options(system: System, given: Options | None) -> None:
+def check_options(system: System, given: JsonObject | None) -> None:
     """
     Read the system's options as `load_system` does, without loading it.
 
@@ -237,7 +238,7 @@ def _options_to_build(system: System) -> JsonDict:
     Return the roster's options as the agent needs them: with local paths, the files
     downloaded.
     """
-    given = roster_options(system)
+    given: JsonDict = known_values(system.opt)
     if str(given.get('datatype', '')).startswith('train'):
         raise UserError('datatype: train builds an optimizer; leave it out')
     for key in SEEN_TO:
@@ -263,7 +264,7 @@ def _options_to_build(system: System) -> JsonDict:
     return given
 
 
-def parsed_options(system: System, given: Options) -> Opt:
+def parsed_options(system: System, given: JsonObject) -> Opt:
     """
     Return the options as `parlai` reads them, types checked, ``override`` filled.
 
@@ -336,7 +337,7 @@ SHAPES = re.compile(
 LOADING = ('load', 'load_state_dict')
 
 
-def why_unfit(error: BaseException, opt: Options) -> str | None:
+def why_unfit(error: BaseException, opt: JsonObject) -> str | None:
     """
     Return which option does not fit the model file and how; `None` if the error has
     another cause.
@@ -366,7 +367,7 @@ def why_unfit(error: BaseException, opt: Options) -> str | None:
     return f'model_file: {file} is no {kind}: its weights do not fit ({reasons}){hint}'
 
 
-def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: Options) -> str:
+def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: JsonObject) -> str:
     """
     Return what is wrong with the dictionary, if only the number of words differs.
     """

@@ -9,7 +9,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from parlai.core.agents import Agent
@@ -91,7 +91,7 @@ _living: weakref.WeakValueDictionary[tuple[int, Hashable], OwnProcess]
 _living = weakref.WeakValueDictionary()
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DistantParticipant(Participant):
     """
     A system of another process in one dialogue.
@@ -100,8 +100,8 @@ class DistantParticipant(Participant):
     :param number: what the process calls it.
     """
 
-    ask: Callable[..., Any] = field(kw_only=True)
-    number: int = field(kw_only=True)
+    ask: Callable[..., Any]
+    number: int
 
     def hear(self, text: str, speaker: str) -> None:
         """
@@ -137,8 +137,7 @@ class DistantPlayer(Player):
     def __init__(self, name: str, process: OwnProcess, facts: PlayerFacts):
         super().__init__(name, _StandIn(process, name))
         self.process = process
-        self.batches, self.n_bytes = facts.batches, facts.n_bytes
-        self.longest_reply = facts.longest_reply
+        vars(self).update(vars(facts))  # which it would work out otherwise
 
     def count_tokens(self, texts: Sequence[str]) -> list[int] | None:
         """

@@ -321,8 +321,7 @@ def reply_from_fields(fields: JsonObject) -> Reply:
 
 
 def _kept_fields(act: JsonObject) -> JsonObject:
-    fields = {key: act.get(key) for key in KEPT_FIELDS}
-    return {k: v for k, v in fields.items() if isinstance(v, str | bool)}
+    return {k: act[k] for k in KEPT_FIELDS if isinstance(act.get(k), str | bool)}
 
 
 def read_reply(act: Any) -> Reply:

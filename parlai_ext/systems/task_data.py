@@ -15,7 +15,6 @@ not whole, it is made again. Where a task reads no file that we know of, it alwa
 
 import importlib
 import inspect
-import json
 import os
 import pkgutil
 import re
@@ -39,8 +38,8 @@ from parlai_ext.core import (
     without_half_characters,
 )
 from parlai_ext.engines import data_folder
-from parlai_ext.files import existing_file, read_openers_file, report_too_short, sha256
-from parlai_ext.store import write_file
+from parlai_ext.files import existing_file, read_openers_file, sha256
+from parlai_ext.store import json_text, write_file, write_text
 from parlai_ext.systems.fetch.checked_downloads import (
     downloads_noted,
     ensure_checked_downloads,
@@ -71,7 +70,6 @@ def load_openers(
     require_openers(task, openers_file)
     if openers_file:
         file = read_openers_file(openers_file)
-        report_too_short(openers_file, file)
         return [
             Opener.from_utterances(utterances, f'{task} {key}', file.replies.get(key))
             for key, utterances in file.openers.items()
@@ -353,8 +351,7 @@ def _build(path: Path, task: str, datatype: str) -> None:
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
     note = _note(path, files_read(teachers))
-    note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
-    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
+    write_text(path.with_suffix('.json'), json_text(note, sort_keys=True))
 
 
 def files_read(teachers: Iterable[Any]) -> set[str]:

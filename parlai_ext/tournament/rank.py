@@ -47,17 +47,14 @@ def with_tournament(
     result = play_tournament(tables, scores.options, reference, seed)
     rating, name = result.chosen_rating, result.name
     standings = rating_standings(result, tables, scores.ranked.tolist())
-    compared, baselines = ranking.reference, ranking.baseline_reference
+    compared, baselines = ranking.reference, {**ranking.baseline_reference}
     if reference.rating:
         of_rating = rating_agreement(rating.values, reference, rating.reason)
         compared = {name: of_rating, **compared}
-        baselines = {
-            baseline: {
-                **own,
-                name: rating_agreement(baseline_means(tables, baseline), reference),
-            }
-            for baseline, own in baselines.items()
-        }
+        for baseline, own in ranking.baseline_reference.items():
+            means = system_means(tables.signed_baselines[baseline]).tolist()
+            values = dict(zip(tables.systems, map(json_number, means), strict=True))
+            baselines[baseline] = {**own, name: rating_agreement(values, reference)}
     return replace(
         ranking,
         signature=PART_SEPARATOR.join([ranking.signature, rating.signature]),
@@ -230,12 +227,3 @@ def rating_agreement(
     if agreement.kendall.value is None:
         return replace(agreement, reason=reason or agreement.reason)
     return replace(agreement, reason=NO_INTERVAL)
-
-
-def baseline_means(tables: ScoreTables, baseline: str) -> dict[str, float | None]:
-    """
-    Return each system's mean of a trivial baseline, with its sign so that larger is
-    better.
-    """
-    means = system_means(tables.signed_baselines[baseline])
-    return dict(zip(tables.systems, map(json_number, means.tolist()), strict=True))

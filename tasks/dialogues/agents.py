@@ -5,7 +5,7 @@ A run folder as a task: one example for each utterance that is judged.
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core import Flags, UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.store import RunFolder
 from parlai_ext.tasks.items_teacher import ItemsTeacher
@@ -17,6 +17,7 @@ class DialoguesOptions:
     Which dialogues, and which of their utterances are judged.
     """
 
+    title = 'Dialogues of a run'
     run_dir: str | None = option(None, path=True, help='the folder of a run')
     score_given: bool = option(False, help='judge the given first utterances too')
 
@@ -27,7 +28,7 @@ class DefaultTeacher(ItemsTeacher):
     same.
     """
 
-    declares = (Flags(DialoguesOptions, 'Dialogues of a run'),)
+    declares = (DialoguesOptions,)
     hidden = ('labels', 'eval_labels')
 
     def read(self, opt: Opt) -> None:

@@ -9,7 +9,7 @@ from parlai.core.build_data import built
 from parlai.core.opt import Opt
 from parlai.tasks.empathetic_dialogues import build as source
 
-from parlai_ext.core import DeclaresOptions, Flags, UserError, frozen, option
+from parlai_ext.core import DeclaresOptions, UserError, frozen, optional
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.tasks.openers_teacher import OpenersTeacher
 
@@ -20,13 +20,12 @@ class OpenersOptions:
     Where the openers are from.
     """
 
-    openers_file: str | None = option(
-        None,
+    title = 'Empathetic openers'
+    openers_file: str | None = optional(
         help='CSV with columns conv_id, utterance_idx, utterance, instead of the '
         'download',
     )
-    openers_split: str | None = option(
-        None,
+    openers_split: str | None = optional(
         choices=('train', 'valid', 'test'),
         help='which part of EmpatheticDialogues (default: that of --datatype)',
     )
@@ -37,7 +36,7 @@ class DefaultTeacher(DeclaresOptions, OpenersTeacher):
     The file that the user names, or the official one of a split.
     """
 
-    declares = (Flags(OpenersOptions, 'Empathetic openers'),)
+    declares = (OpenersOptions,)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         self.id = 'empathetic_openers'

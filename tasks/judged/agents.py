@@ -19,7 +19,7 @@ from parlai.core.metrics import Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, UserError, frozen, option, require_known
+from parlai_ext.core import UserError, frozen, option, optional, require_known
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import quality_pairs
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -101,10 +101,11 @@ def correlations(
             by_dialogue = own.groupby(['system', 'dialogue'], sort=False)
             own = by_dialogue.agg({'score': fmean, 'human': fmean, 'group': 'first'})
         scores, human, groups = (own[n].tolist() for n in ('score', 'human', 'group'))
-        one_set = correlate_items(
-            scores, human, groups=groups, systems=systems, coefficients=COEFFICIENTS
+        found.append(
+            correlate_items(
+                scores, human, groups=groups, systems=systems, coefficients=COEFFICIENTS
+            )
         )
-        found.append(one_set)
     return tuple(found)
 
 
@@ -143,12 +144,13 @@ class JudgedOptions:
     Where a judged set is, and how its dialogues are judged.
     """
 
-    judged_path: str | None = option(
-        None, help='a folder; official files are found in it by name'
+    title = 'Judged sets'
+    judged_path: str | None = optional(
+        help='a folder; official files are found in it by name'
     )
-    judged_file: str | None = option(None, help='the file with the judgements')
-    judged_card: str | None = option(
-        None, help='a card of your own (YAML), in place of the shipped'
+    judged_file: str | None = optional(help='the file with the judgements')
+    judged_card: str | None = optional(
+        help='a card of your own (YAML), in place of the shipped'
     )
     judged_turns: str = option(
         AUTO,
@@ -172,7 +174,7 @@ class JudgedTeacher(ItemsTeacher):
 
     set_name = 'fed_turn'
 
-    declares = (Flags(JudgedOptions, 'Judged sets'),)
+    declares = (JudgedOptions,)
     shared = ('items', 'judged_set', 'groups')
     hidden = ('labels', 'eval_labels')
 

@@ -21,6 +21,7 @@ from parlai_ext.worlds.pairings import PLAYED
 DIALOGUES = ('--openers', '--num-dialogues', '--num-turns')
 # of ParlAI's own parser, or of no use without a run folder
 NOT_OURS = ('--run-dir', '--batchsize', '--datapath')
+KNOWN = ', '.join(f'ext:pairs:{scheme}' for scheme in PLAYED)
 
 
 class RosterAgent(DeclaresOptions, Agent):
@@ -59,13 +60,12 @@ def load_player(opt: Opt) -> BlockPlayer:
     # self_chat's own default seed is no part of a protocol, nor is its batch size ours
     options = {**opt, 'seed': given.get('seed'), 'pairing': scheme, 'batchsize': None}
     if not (options['config'] or scheme):
-        known = ', '.join(f'ext:pairs:{name}' for name in PLAYED)
-        raise UserError(f'--config is needed for {opt["task"]}, or one of: {known}')
+        raise UserError(f'--config is needed for {opt["task"]}, or one of: {KNOWN}')
     options['config'] = options['config'] or f'{scheme}_2022'
     machine = options_from_opt(Machine, options)
     note_trust(machine.trust_model_code)
     plan = make_plan(requested_protocol(PlanOptions.from_options(options)), machine)
-    there = len(plan.pairings) * len(plan.openers)
+    there = plan.n_dialogues
     wanted = given.get('num_self_chats', there)
     if wanted > there:
         raise UserError(f'num_self_chats: {wanted}; there are {there} dialogues')
@@ -92,6 +92,5 @@ def __getattr__(name: str) -> type[DefaultTeacher]:
     if not name.endswith('Teacher'):
         raise AttributeError(name)
     if name not in {f'{s.title().replace("_", "")}Teacher' for s in PLAYED}:
-        known = ', '.join(f'ext:pairs:{scheme}' for scheme in PLAYED)
-        raise UserError(f'task ext:pairs has no {name}; known: {known}')
+        raise UserError(f'task ext:pairs has no {name}; known: {KNOWN}')
     return DefaultTeacher

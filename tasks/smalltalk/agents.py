@@ -8,7 +8,7 @@ from typing import Any
 from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.core import DeclaresOptions, Flags, frozen, option
+from parlai_ext.core import DeclaresOptions, frozen, option
 from parlai_ext.mini.corruptions import make_reaction_example
 from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
 
@@ -21,6 +21,7 @@ class SmalltalkOptions:
     Which small talk, how much of it, and in which form.
     """
 
+    title = 'Small talk'
     smalltalk_seed: int = option(0, low=0, help='which talk')
     smalltalk_dialogues: int = option(1000, help='number of dialogues in each fold')
     smalltalk_reactions: bool = option(
@@ -35,7 +36,7 @@ class DefaultTeacher(DeclaresOptions, DialogTeacher):
     Each dialogue from its second speaker's side: the first act is its opening pair.
     """
 
-    declares = (Flags(SmalltalkOptions, 'Small talk'),)
+    declares = (SmalltalkOptions,)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         self.id = 'smalltalk'

@@ -123,7 +123,7 @@ def form(template, **opt):
     tokenizer = make_tokenizer(WORDS)
     tokenizer.chat_template = template
     style = ChatStyle(opt.pop('system_prompt', ''), opt.pop('first_turn', 'ask'))
-    options = options_from_opt(FormOptions, opt, 'hf')
+    options = options_from_opt(FormOptions, opt)
     return prompt_form(tokenizer, False, options, style)
 
 

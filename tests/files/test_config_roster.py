@@ -5,7 +5,7 @@ Rosters and ``--add-target``: systems from files, names and one line of text.
 import pytest
 
 from parlai_ext.core import System
-from parlai_ext.files import SystemInfo, load_roster, parse_target
+from parlai_ext.files import load_roster, parse_target
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.user_error import error_line, user_error
 from tests.support.written import written
@@ -15,11 +15,10 @@ TWO = {**ONE, 'name': 'two'}
 
 
 def test_an_inline_roster_and_what_it_tells_of_a_system():
-    info = {'params': 5, 'guess': True, 'alternatives': ['a', 'b']}
+    info = {'params': 5, 'guess': True, 'alternatives': ('a', 'b')}
     found = load_roster({'targets': [{**ONE, **info}]})
     assert found.roster.targets == (System('one', {'model': 'repeat_query'}),)
-    told = SystemInfo(params=5, guess=True, alternatives=('a', 'b'))
-    assert found.info == {'one': told}
+    assert info.items() <= vars(found.info['one']).items()
 
 
 def test_a_shipped_system_is_named_and_may_get_another_family():

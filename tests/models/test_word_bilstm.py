@@ -83,8 +83,8 @@ def files(tmp_path):
 
 @pytest.fixture
 def converted(files, tmp_path):
-    convert_keras(*files, LABELS, tmp_path / 'model')
-    return tmp_path / 'model'
+    convert_keras(*files, LABELS, tmp_path)
+    return tmp_path
 
 
 def sigmoid(x):
@@ -160,8 +160,8 @@ def test_a_tokenizer_that_would_run_code_or_is_of_another_kind_is_refused(
 ):
     files[1].write_bytes(data)
     with user_error(line):
-        convert_keras(*files, LABELS, tmp_path / 'model')
-    assert not (tmp_path / 'model').exists()
+        convert_keras(*files, LABELS, tmp_path)
+    assert not (tmp_path / WEIGHTS).exists()
 
 
 @pytest.mark.skipif(

@@ -120,7 +120,6 @@ def _imported(package: str, content: str, extra: str) -> Any:
 
 
 def _write_arrays(folder: Path, arrays: dict[str, np.ndarray], lines: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     with disk_errors(folder / WEIGHTS):
         save_file(arrays, folder / WEIGHTS)
     (folder / WORDS).write_text(f'{lines}\n', 'utf-8', newline='\n')
@@ -176,7 +175,6 @@ def convert_gguf(file: Path, folder: Path) -> None:
             raise UserError(
                 f'{file.name}: architecture and tokenizer {kind} are not read'
             )
-        folder.mkdir(parents=True, exist_ok=True)
         facts['tied'] = not any(tensor.name == LM_HEAD for tensor in reader.tensors)
         known = facts | _tokenizer_facts(facts)
         for name, content in _filled(read_file(CONTENTS).data['files'], known).items():

@@ -22,8 +22,6 @@ from parlai_ext.core import JsonObject, frozen, option, options_from_opt
 from parlai_ext.files import EVERYDAY, read_openers_file, sha256
 from parlai_ext.systems.chat.messages import ChatReply, ChatTurn
 
-DEGRADE = 'degrade'  # of the options' names
-
 
 @frozen
 class Degradation:
@@ -31,6 +29,8 @@ class Degradation:
     The options that make a chat system worse on purpose.
     """
 
+    title = 'Made worse on purpose'
+    prefix = 'degrade'
     last_turns: int | None = option(
         None, low=1, help='the model is shown only so many turns, the last ones'
     )
@@ -97,9 +97,9 @@ def other_contexts_hash(opt: JsonObject) -> dict[str, str]:
     Return the hash of the dialogues that a system is shown in place of its own; nothing
     where it is shown its own.
     """
-    if options_from_opt(Degradation, opt, DEGRADE).context == 'own':
+    if options_from_opt(Degradation, opt).context == 'own':
         return {}
-    return {f'{DEGRADE}_context': sha256(EVERYDAY)}
+    return {f'{Degradation.prefix}_context': sha256(EVERYDAY)}
 
 
 Conversation = tuple[ChatTurn, ...]
@@ -121,7 +121,7 @@ class ConversationAgent(Agent):
         super().__init__(opt, shared)
         self.over: bool
         self.reset()
-        self.degradation = options_from_opt(Degradation, opt, DEGRADE)
+        self.degradation = options_from_opt(Degradation, opt)
 
     def load_engine(self, opt: Opt) -> Any:
         """

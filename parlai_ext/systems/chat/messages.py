@@ -34,6 +34,11 @@ THOUGHTS = ('<think>', '</think>')
 ONLY_THOUGHTS = 'thoughts and no reply; a larger reply_max_tokens leaves room for one'
 REPLY_MAX_TOKENS = 128  # of a reply, unless an option says otherwise
 TOLD = 'You began this conversation by saying:'
+# of a chat model: ``[{'role': …, 'content': …}, …]``
+Messages = list[dict[str, str]]
+# for each token of a text, the tokens that might have stood there as
+# ``[token, log-probability]``, the one that does stand there first
+Alternatives = list[list[list[Any]]]
 
 
 def stop_strings(text: str) -> tuple[str, ...]:
@@ -67,14 +72,12 @@ class ChatReply:
     """
     A chat model's reply, or why there is none.
 
-    :param alternatives: for each token of the text, the tokens that might have stood
-        there as ``[token, log-probability]``, the one that does stand there first;
-        `None` where they are not known.
+    :param alternatives: `None` where they are not known.
     """
 
     text: str | None
     reason: str | None = None
-    alternatives: list[list[list[Any]]] | None = None
+    alternatives: Alternatives | None = None
 
 
 @frozen
@@ -83,6 +86,7 @@ class ChatStyle:
     The options of every chat model: how a conversation is put to it.
     """
 
+    title = 'Chat'
     system_prompt: str = option(
         '', help='what the model is told before the conversation'
     )
@@ -116,9 +120,9 @@ class ChatStyle:
         return style
 
 
-def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> list[dict[str, str]]:
+def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> Messages:
     """
-    Return what a chat model is sent: ``[{'role': …, 'content': …}, …]``.
+    Return what a chat model is sent.
 
     Roles are ``system`` (at most one, first), then ``user`` and ``assistant`` in turn:
     neighbours of one role become one message, line by line. There always is a
@@ -135,7 +139,7 @@ def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> list[dict[str, str]
         remaining.pop(0)
     if all(turn.mine for turn in remaining) and not lead:
         lead = [ChatTurn(False, style.first_turn_ask)]
-    joined: list[dict[str, str]] = []
+    joined: Messages = []
     for turn in (*lead, *remaining):
         role = 'assistant' if turn.mine else 'user'
         if joined and joined[-1]['role'] == role:
@@ -146,7 +150,7 @@ def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> list[dict[str, str]
 
 
 def reply_from(
-    text: str, style: ChatStyle, alternatives: list[list[list[Any]]] | None = None
+    text: str, style: ChatStyle, alternatives: Alternatives | None = None
 ) -> ChatReply:
     """
     Return the model's text up to the first stop string, without space around it; where

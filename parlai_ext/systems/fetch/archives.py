@@ -101,8 +101,11 @@ def unpack_gzip(archive: Path, target: Path) -> None:
 def _unpack_members(
     archive: Path, target: Path, members: Iterator[Member], is_durable: bool = True
 ) -> None:
+    """
+    Unpack members; what is wrong with the archive is one line that names it.
+    """
     with fresh_folder(target / f'.{archive.name}.unpacked') as unpacked:
-        with _archive_errors(archive):
+        try:
             for name, content in members:
                 place = unpacked / name
                 if content is None:
@@ -113,6 +116,17 @@ def _unpack_members(
                     shutil.copyfileobj(content, file)
                     if is_durable:
                         os.fsync(file.fileno())
+        except BadArchive as e:
+            raise BadArchive(f'{archive.name}: {e}') from None
+        except DAMAGE as e:
+            raise BadArchive(f'{archive.name} is damaged: {first_line(e)}') from None
+        except OSError as e:
+            if e.errno not in BAD_PATH:  # the disk's trouble, not the archive's
+                raise
+            named = Path(e.filename).name[:200]
+            raise BadArchive(
+                f'{archive.name}: {named!r} is there twice, or its name is too long'
+            ) from None
         move_into(unpacked, target)
 
 
@@ -150,26 +164,6 @@ def move_into(source: Path, target: Path) -> None:
             place.mkdir(parents=True, exist_ok=True)
         else:
             os.replace(path, place)
-
-
-@contextmanager
-def _archive_errors(archive: Path) -> Iterator[None]:
-    """
-    Turn what is wrong with an archive into one line that names it.
-    """
-    try:
-        yield
-    except BadArchive as e:
-        raise BadArchive(f'{archive.name}: {e}') from None
-    except DAMAGE as e:
-        raise BadArchive(f'{archive.name} is damaged: {first_line(e)}') from None
-    except OSError as e:
-        if e.errno not in BAD_PATH:  # the disk's trouble, not the archive's
-            raise
-        name = Path(e.filename).name[:200]
-        raise BadArchive(
-            f'{archive.name}: {name!r} is there twice, or its name is too long'
-        ) from None
 
 
 class ByteLimit:

@@ -6,7 +6,6 @@ against the lock file and unpacked safely.
 
 import asyncio
 import functools
-import json
 import os
 import re
 import shutil
@@ -29,7 +28,7 @@ from parlai_ext.core import UserError, bytes_hash, frozen, parse_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.files import sha256
-from parlai_ext.store import make_folder, write_text
+from parlai_ext.store import json_text, make_folder, write_text
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
@@ -99,13 +98,8 @@ class LockFile:
             entries = self.entries()
             for url, entry in downloaded.items():
                 self.check(url, entry, entries.setdefault(url, entry))
-            text = json.dumps(
-                asdict(_Entries(1, entries)),
-                indent=1,
-                sort_keys=True,
-                ensure_ascii=False,
-            )
-            write_text(self.path, f'{text}\n')
+            content = asdict(_Entries(1, entries))
+            write_text(self.path, json_text(content, sort_keys=True))
 
     def check(self, url: str, entry: Entry, recorded: Entry | None) -> None:
         """

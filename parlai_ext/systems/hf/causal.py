@@ -33,7 +33,7 @@ from parlai_ext.systems.hf.generate import (
     PlainForm,
     prompt_form,
 )
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import (
     fetch_named_weights,
     quiet,
@@ -52,7 +52,7 @@ def base_model_folder(opt: Opt) -> Path:
 
     :raises UserError: when it cannot be had.
     """
-    options = options_from_opt(ModelOptions, opt, PREFIX)
+    options = options_from_opt(ModelOptions, opt)
     with data_in(opt.get('datapath')):
         return fetch_named_weights(options).parent
 
@@ -120,7 +120,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
             raise UserError(f'model_file: there is no {opt["model_file"]}.dict')
         else:
             self.config, tokenizer = read_description(base_model_folder(opt))
-            form = options_from_opt(FormOptions, opt, PREFIX)
+            form = options_from_opt(FormOptions, opt)
             if form.prompt_start:
                 marks = [form.prompt_start, form.turn_separator]
                 tokenizer.add_tokens([*filter(None, marks)], special_tokens=True)
@@ -134,7 +134,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
 
         :raises UserError: when the model has no token that could end a reply.
         """
-        options = options_from_opt(FormOptions, opt, PREFIX)
+        options = options_from_opt(FormOptions, opt)
         style, tokenizer = ChatStyle.from_options(opt), self.hf_tokenizer
         self.form = prompt_form(tokenizer, False, options, style)
         end = end_of_reply(self.form)
@@ -163,13 +163,11 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         """
         Write tokenizer and configuration as one file.
         """
-        texts: dict[str, str] = {}
         with TemporaryDirectory() as folder, quiet():
             self.hf_tokenizer.save_pretrained(folder)
             self.config.save_pretrained(folder)
-            for path in sorted(Path(folder).iterdir()):
-                if FILE_NAME.fullmatch(path.name):
-                    texts[path.name] = path.read_text('utf-8')
+            files = [p for p in Path(folder).iterdir() if FILE_NAME.fullmatch(p.name)]
+            texts = {file.name: file.read_text('utf-8') for file in sorted(files)}
         place = Path(filename or self.opt['dict_file'])
         write_text(place, json.dumps(texts, ensure_ascii=False, indent=0))
 

@@ -44,6 +44,7 @@ from parlai_ext.systems.chat.messages import (
     TODAY,
     ChatReply,
     ChatStyle,
+    Messages,
     TemplateProblem,
     ends_at,
     fix_date,
@@ -52,7 +53,7 @@ from parlai_ext.systems.chat.messages import (
     reply_from,
     without_control_tokens,
 )
-from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import (
     chosen_device,
     fetch_named_weights,
@@ -69,7 +70,6 @@ from parlai_ext.systems.pretrained import (
 # A model with a chat template gets messages with roles; any other gets the turns,
 # joined. What does not fit is cut from the front, the system prompt never.
 
-Messages = list[dict[str, str]]
 PROBE = 'Zebra quartz.'
 PROMPT_END = 8  # tokens, in which a template may begin the model's thoughts
 
@@ -268,6 +268,7 @@ class DecodingOptions:
     How a reply is drawn. `None` stands for the model's own `generation_config.json`.
     """
 
+    title = 'Decoding'
     inference: str = option(
         'greedy',
         choices=('greedy', 'beam', 'topk', 'nucleus', 'sample'),
@@ -427,6 +428,8 @@ class FormOptions:
     How a conversation is written for the model.
     """
 
+    title = 'Form'
+    prefix = 'hf'
     format: str = option(
         'auto',
         choices=('auto', 'chat', 'plain'),
@@ -519,7 +522,7 @@ class ReplyGenerator:
         self.loaded, self.model = loaded, loaded.model
         self.counts = Counter[str]()
         tokenizer, style = loaded.tokenizer, ChatStyle.from_options(opt)
-        options = options_from_opt(FormOptions, opt, PREFIX)
+        options = options_from_opt(FormOptions, opt)
         decoding = options_from_opt(DecodingOptions, opt)
         self.form = prompt_form(tokenizer, loaded.seq2seq, options, style)
         stop = style.stop

@@ -7,7 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core import DATA_ERRORS, JsonObject, shortened
-from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
+from parlai_ext.systems.chat.messages import (
+    Alternatives,
+    ChatStyle,
+    ChatTurn,
+    messages,
+)
 from parlai_ext.systems.remote.settings import (
     Malformed,
     RemoteReply,
@@ -62,10 +67,9 @@ def reply(data: Any) -> RemoteReply:
     return read_answer(data, None, f'no text: {why}')
 
 
-def alternatives(logprobs: Any) -> list[list[list[Any]]] | None:
+def alternatives(logprobs: Any) -> Alternatives | None:
     """
-    Return the alternatives of each token of a reply, as `ChatReply` has them; `None`
-    for what has another form.
+    Return the alternatives of each token of a reply; `None` for what has another form.
     """
     try:
         return [

@@ -30,9 +30,8 @@ from parlai_ext.core import (
     shortened,
 )
 from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, ChatReply
+from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, Alternatives, ChatReply
 
-PREFIX = 'remote'  # of the options' names
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none
 CACHE = ('parlai_ext', 'remote_cache.sqlite')  # below ParlAI's data folder
 VARIABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
@@ -58,6 +57,8 @@ class Settings:
     The key is no part of the settings: it stays in the environment.
     """
 
+    title = 'Remote Agent'
+    prefix = 'remote'
     url: str = _place_option(
         '',
         help='where the system is: http(s)://… (openai: up to /v1); $NAME in it stands '
@@ -130,12 +131,12 @@ class Settings:
             name_secret(variable)
         given = {key: v.strip() if isinstance(v, str) else v for key, v in opt.items()}
         for declared in options_of(cls).values():
-            if given.get(declared.dest(PREFIX)) == '' != declared.default:
-                raise UserError(f'{declared.dest(PREFIX)}: empty; a value is expected')
+            if given.get(declared.dest()) == '' != declared.default:
+                raise UserError(f'{declared.dest()}: empty; a value is expected')
         place = opt.get('datapath')
         if place and given.get('remote_cache') is None:
             given['remote_cache'] = os.path.join(str(place), *CACHE)
-        settings = options_from_opt(cls, given, PREFIX)
+        settings = options_from_opt(cls, given)
         if str(settings.cache).lower() == 'none':
             settings = replace(settings, cache=None)
         key = settings.key()
@@ -232,7 +233,7 @@ class Settings:
                 words = json.dumps(getattr(self, field.name), ensure_ascii=False)
                 if key in words or key in unquote(words):
                     raise UserError(
-                        f'{PREFIX}_{field.name}: it holds the key of '
+                        f'{self.prefix}_{field.name}: it holds the key of '
                         f'${self.key_name}, and is written to the run folder; leave '
                         'it out there'
                     )
@@ -355,7 +356,7 @@ def read_answer(
     data: Any,
     text: Any,
     reason: str | None,
-    alternatives: list[list[list[Any]]] | None = None,
+    alternatives: Alternatives | None = None,
 ) -> RemoteReply:
     """
     Return the reply of an answer that holds this text, with the ``model`` and ``usage``

@@ -48,7 +48,6 @@ from parlai_ext.files import is_special
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.policy import (
     TASK_OPTIONS,
-    Options,
     is_our_agent,
     is_our_task,
     is_server,
@@ -57,7 +56,7 @@ from parlai_ext.isolation.policy import (
 )
 from parlai_ext.mini import SHIPPED
 from parlai_ext.systems.safe import read
-from parlai_ext.systems.safe.read import read_in_child
+from parlai_ext.systems.safe.read import read_in_child, read_states
 from parlai_ext.systems.safe.unpickle import BadModelFile, Refused, path_of
 
 # What the options that come with a model (its `.opt`) may decide.
@@ -92,7 +91,7 @@ MOST = {
 }
 
 
-def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
+def check_stored_options(path: str, opt: JsonObject, roster_opt: JsonObject) -> None:
     """
     Refuse a model's stored options if they would run code, ask a server or read files
     that a model must not name.
@@ -125,7 +124,7 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     check_named_files(path, options_that_are_read(path, opt), roster_opt)
 
 
-def check_named_files(path: str, opt: Options, roster_opt: Options) -> None:
+def check_named_files(path: str, opt: JsonObject, roster_opt: JsonObject) -> None:
     """
     Refuse options of a model that name files which are neither beside it nor in the
     data folder.
@@ -152,7 +151,7 @@ def _refused_option(path: str, key: str, what: str, value: str = '…') -> Refus
     return Refused(path, what, f'if you mean it: `{key}: {value}` in the roster entry')
 
 
-def options_that_are_read(path: str, opt: Options) -> Options:
+def options_that_are_read(path: str, opt: JsonObject) -> JsonObject:
     """
     Return stored options without those that are dropped or replaced when they are read.
     """
@@ -162,7 +161,7 @@ def options_that_are_read(path: str, opt: Options) -> Options:
     return {key: value for key, value in opt.items() if key not in dropped}
 
 
-def check_model_files(path: str | Path, roster_opt: Options | None = None) -> None:
+def check_model_files(path: str | Path, roster_opt: JsonObject | None = None) -> None:
     """
     Refuse files beside a model that the user does not trust (``model.dict``) that are
     links to files elsewhere, or pipes and devices.
@@ -196,7 +195,7 @@ def _exceeds(value: Any, most: int) -> bool:
         return True
 
 
-def named_servers(roster_opt: Options) -> list[tuple[str, int | None]]:
+def named_servers(roster_opt: JsonObject) -> list[tuple[str, int | None]]:
     """
     Return the hosts and ports that a roster's entry names, under whatever key.
     """
@@ -213,7 +212,9 @@ def named_servers(roster_opt: Options) -> list[tuple[str, int | None]]:
     return servers
 
 
-def options_for_talking(path: str, opt: Options, roster_opt: Options) -> JsonObject:
+def options_for_talking(
+    path: str, opt: JsonObject, roster_opt: JsonObject
+) -> JsonObject:
     """
     Return options without those of the training.
 
@@ -231,7 +232,7 @@ def options_for_talking(path: str, opt: Options, roster_opt: Options) -> JsonObj
     return left
 
 
-def _model_folders(path: str, roster_opt: Options) -> list[Path]:
+def _model_folders(path: str, roster_opt: JsonObject) -> list[Path]:
     return [Path(path).parent, Path(data_folder(text_option(roster_opt, 'datapath')))]
 
 
@@ -280,7 +281,7 @@ class _Guard:
     :param refusals: what the block has refused so far.
     """
 
-    roster_opt: Options = field(default_factory=dict)
+    roster_opt: JsonObject = field(default_factory=dict)
     refusals: list[Refused] = field(default_factory=list)
 
 
@@ -289,7 +290,7 @@ _current_guard: ContextVar[_Guard] = ContextVar('parlai_ext_guard', default=_no_
 
 
 @contextlib.contextmanager
-def guarded(roster_opt: Options | None = None) -> Iterator[None]:
+def guarded(roster_opt: JsonObject | None = None) -> Iterator[None]:
     """
     Read model files, their options and their caches as data only, but those that the
     user trusts.
@@ -437,7 +438,7 @@ def _load_agent_only(agent_path: str) -> Any:
     return kind
 
 
-def read_opt(path: str | Path, roster_opt: Options | None = None) -> JsonObject:
+def read_opt(path: str | Path, roster_opt: JsonObject | None = None) -> JsonObject:
     """
     Return a model's options, from JSON or from an old pickled file.
 
@@ -466,19 +467,6 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> JsonObject:
     return {key: value for key, value in opt.items() if key not in cleaned}
 
 
-def read_states(path: str | Path) -> dict[str, Any]:
-    """
-    Return the content of a model file, on the CPU: ``{'model': weights, …}``.
-
-    :raises UserError: when it cannot be read, or is more than data.
-    """
-    if not is_trusted_file(path):
-        return read.read_states_as_data(str(path))
-    states: dict[str, Any] = _load_trusted_tensors(str(path), 'cpu')
-    read.check_states(str(path), states)
-    return states
-
-
 def count_parameters(path: str | Path) -> int | None:
     """
     Return how many parameters a model file holds, shared ones once; `None` if that
@@ -505,7 +493,9 @@ def convert_states(source: str | Path, output: Path) -> tuple[list[str], int]:
     :raises UserError: when it cannot be read, or safetensors cannot hold it.
     """
     if is_trusted_file(source):
-        return _written(read_states(source), output)
+        states: dict[str, Any] = _load_trusted_tensors(str(source), 'cpu')
+        read.check_states(str(source), states)
+        return _written(states, output)
     dropped, n_tensors = read_in_child(convert_file, source, output)
     return dropped, n_tensors
 
@@ -514,12 +504,12 @@ def convert_file(file: IO[bytes], output: str) -> tuple[list[str], int]:
     """
     Convert an open model file as `convert_states` does, in this process.
     """
-    return _written(read.read_states_as_data(file), Path(output))
+    return _written(read_states(file), Path(output))
 
 
 def _written(states: dict[str, Any], output: Path) -> tuple[list[str], int]:
     dropped = read.write_states(states, output)
-    written = read.read_states_as_data(str(output))['model']
+    written = read_states(str(output))['model']
     if not read.same_bits(states['model'], written):
         raise UserError(f'{output}: the weights read back are not those written')
     return dropped, len(written)

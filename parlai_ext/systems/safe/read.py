@@ -104,7 +104,7 @@ def check_states(path: str, states: Any) -> None:
         raise BadModelFile(path, 'it holds no weights of a ParlAI model')
 
 
-def read_states_as_data(f: Any) -> dict[str, Any]:
+def read_states(f: Any) -> dict[str, Any]:
     """
     Return the content of a model file of ParlAI: ``{'model': weights, …}``.
     """
@@ -119,7 +119,7 @@ def stored_parameters(f: Any) -> int:
     Return how many parameters a model file holds, shared ones once. They are not read.
     """
     with torch.serialization.skip_data():
-        states = read_states_as_data(f)
+        states = read_states(f)
     tensors = [v for v in states['model'].values() if isinstance(v, torch.Tensor)]
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
 
