@@ -79,6 +79,14 @@ def own_folders(tmp_path_factory):
 
 
 @pytest.fixture
+def printed(capsys):
+    """
+    A function that returns what was printed since the last call, or the beginning.
+    """
+    return lambda: capsys.readouterr().out
+
+
+@pytest.fixture
 def uninstalled(monkeypatch):
     """
     A function after which a module cannot be imported, as if it were not installed.

@@ -204,12 +204,12 @@ def test_the_page_shows_every_number_and_labels_as_text(tmp_path):
     assert '&lt;b&gt;' in page and '<b>' not in page
 
 
-def test_the_command_writes_what_it_prints(tmp_path, capsys):
+def test_the_command_writes_what_it_prints(tmp_path, printed):
     points = [set_points('one'), set_points('two', seed=1)]
     folder, figure = written(tmp_path, *points), tmp_path / 'pairs.png'
     CompareMetrics.main(str(folder), '--figure', str(figure))
     assert figure.read_bytes().startswith(b'\x89PNG')
-    assert '1. good' in capsys.readouterr().out
+    assert '1. good' in printed()
     data = json.loads((tmp_path / 'comparisons.json').read_text())
     assert {place['scorer'] for place in data['places']} == set(NOISE)
     assert (tmp_path / 'comparisons.csv').read_text().startswith('first,second')

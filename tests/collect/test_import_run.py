@@ -227,11 +227,11 @@ WITHOUT = REFERRED.replace(',i like tea\n', ',\n')
     ],
 )
 def test_references_of_all_judged_turns_choose_the_default(
-    tmp_path, capsys, table, options, name, told
+    tmp_path, printed, table, options, name, told
 ):
     run = run_of(written(tmp_path, 'x.csv', table), **options)
     assert run.manifest.protocol.scorer['name'] == name
-    lines = [line for line in capsys.readouterr().out.split('\n') if 'scorer:' in line]
+    lines = [line for line in printed().split('\n') if 'scorer:' in line]
     assert lines == [] if told is None else told in lines[0]
 
 

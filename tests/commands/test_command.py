@@ -116,7 +116,7 @@ def test_the_tab_key_completes_commands_and_flags():
     assert done.stdout.split() == ['evaluate_systems', '--run-dir', '--json']
 
 
-def test_a_long_text_is_printed_whole(capsys):
+def test_a_long_text_is_printed_whole(printed):
     words = 'tea ' * 10_000
     VisibleOutput(sys.stdout).write(words)
-    assert capsys.readouterr().out == words
+    assert printed() == words

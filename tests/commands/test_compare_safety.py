@@ -64,7 +64,7 @@ def first_value(result, name):
     return row.values[0].value
 
 
-def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
+def test_systems_that_are_asked_stand_beside_recorded_ones(files, printed):
     systems = [
         f'polite={FIXED.format("kind answer 0")}',
         f'fan={FIXED.format("i agree")}',
@@ -75,7 +75,7 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
     assert (rows['toxic (words)'], rows['agrees']) == ([0, 0, 0.5], [0, 1, 0])
     # one answer to a prompt, and two
     assert any('distinct_2' in note for note in result.notes)
-    assert 'MARKED' not in capsys.readouterr().out
+    assert 'MARKED' not in printed()
     assert 'MARKED' not in json_document(result, CompareSafety.with_texts)
     for name in ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json'):
         assert 'MARKED' not in (files / 'out' / name).read_text()

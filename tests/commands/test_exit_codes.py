@@ -77,18 +77,18 @@ def test_a_dry_run_for_a_folder_that_cannot_be_written_says_so(tmp_path, monkeyp
         EvaluateSystems.main(**opt, dry_run=True)
 
 
-def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
+def test_a_dry_run_with_a_missing_system_says_why(tmp_path, printed):
     gone = {'name': 'gone', 'opt': {'model_file': GONE}}
     opt = opt_of(tmp_path, [gone, GOOD])
     with user_error(f"^system 'gone': model_file: .*{GONE}"):
         EvaluateSystems.main(**opt, dry_run=True)
-    assert 'missing    1 system: gone' in capsys.readouterr().out
+    assert 'missing    1 system: gone' in printed()
     assert EvaluateSystems.main(**opt, dry_run=True, skip_missing=True).dialogues == 6
 
 
-def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, capsys):
+def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, printed):
     judge = {'name': 'fed', 'judge_model_file': GONE}
     opt = opt_of(tmp_path, [GOOD], scorer=judge)
     with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
-    assert 'missing    1 system: judge' in capsys.readouterr().out
+    assert 'missing    1 system: judge' in printed()

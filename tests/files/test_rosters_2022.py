@@ -177,14 +177,14 @@ def test_a_retriever_tells_which_replies_it_would_fetch(name, tmp_path):
 
 
 @pytest.mark.parametrize('roster', ROSTERS)
-def test_every_guess_is_shown_as_one(roster, tmp_path, capsys):
+def test_every_guess_is_shown_as_one(roster, tmp_path, printed):
     found = CheckRoster.main(roster=roster, datapath=str(tmp_path))
     info = load_roster(roster).info
     assert [r.name for r in found] == list(info)
-    printed = capsys.readouterr().out
+    text = printed()
     guesses = sum(bool(one.guess) for one in info.values())
-    assert printed.count('        a guess; confidence ') == guesses
-    assert 'rep_wiki_label' in printed or roster != 'bipartite_2022'  # an alternative
+    assert text.count('        a guess; confidence ') == guesses
+    assert 'rep_wiki_label' in text or roster != 'bipartite_2022'  # an alternative
 
 
 def test_a_path_of_every_shipped_roster_can_be_found_from_anywhere():

@@ -109,7 +109,7 @@ def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch
     assert LockFile(data / LOCK).entries() == {url: Entry(sha256(b'weights'), 7)}
 
 
-def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, capsys):
+def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, printed):
     targets = [
         {'name': name, 'opt': system(name, model).opt}
         for name, model in (('A', 'bad'), ('B', 'good'))
@@ -119,10 +119,10 @@ def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, capsys)
     with pytest.raises(SystemExit) as caught:
         CheckRoster.execute(vars(CheckRoster.parser().parse_args(map(str, args))))
     assert caught.value.code == 1
-    printed = capsys.readouterr().out
-    assert "system 'A': model_file: zoo:fake/bad/model cannot be downl" in printed
-    assert 'bad.tgz answers 404' in printed
-    assert 'B: downloaded zoo:fake/good/model' in printed
+    text = printed()
+    assert "system 'A': model_file: zoo:fake/bad/model cannot be downl" in text
+    assert 'bad.tgz answers 404' in text
+    assert 'B: downloaded zoo:fake/good/model' in text
     assert 'good.tgz' in lock.read_text() and 'bad.tgz' not in lock.read_text()
     assert seen(data)[1] == []
 

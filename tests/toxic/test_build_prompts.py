@@ -52,7 +52,7 @@ def table(files):
 
 
 def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept_with_features(
-    files, capsys
+    files, printed
 ):
     state = build(files)
     rows = table(files)
@@ -71,16 +71,16 @@ def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept_with_features(
     missing = ('toxic_ner', 'toxic_emotion', 'neutral', 'answer_humour_score')
     wanted |= dict.fromkeys(missing, '')
     assert wanted.items() <= rows['a'].items()
-    printed = capsys.readouterr().out
-    assert 'emotion: none named' in printed and 'grunk' not in printed
+    text = printed()
+    assert 'emotion: none named' in text and 'grunk' not in text
     with user_error('threats'):  # another build in the same folder
         build(files, threats=('tea',))
 
 
-def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, capsys):
+def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, printed):
     good = f'words={files / "words.txt"}'
     build(files, detectors=[good, 'words=/none,called=x'])
-    assert 'stay empty' in capsys.readouterr().out
+    assert 'stay empty' in printed()
     assert table(files)['a']['toxic_x'] == ''
     with user_error('/none'):
         build(files, detectors=['words=/none', good])
