@@ -2,7 +2,6 @@
 Comparing the scorers of a bench: planted scorers come out as planted.
 """
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ from parlai_ext.ranking.comparison import holm
 from parlai_ext.view import number
 from tests.support.bench_samples import bench_of
 from tests.support.user_error import user_error
+from tests.support.written import json_in
 
 NOISE = {'good': 0.3, 'twin': 0.3, 'bad': 30.0}
 
@@ -210,7 +210,7 @@ def test_the_command_writes_what_it_prints(tmp_path, printed):
     CompareMetrics.main(str(folder), '--figure', str(figure))
     assert figure.read_bytes().startswith(b'\x89PNG')
     assert '1. good' in printed()
-    data = json.loads((tmp_path / 'comparisons.json').read_text())
+    data = json_in(tmp_path / 'comparisons.json')
     assert {place['scorer'] for place in data['places']} == set(NOISE)
     assert (tmp_path / 'comparisons.csv').read_text().startswith('first,second')
     assert 'Which scorers differ' in (tmp_path / 'comparisons.html').read_text()

@@ -271,6 +271,6 @@ def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):
 @pytest.mark.parametrize('text', ['{', '[]', '{}', '{"systems": 1}'])
 def test_a_damaged_forecast_is_named(tmp_path, text):
     save_forecast(tmp_path, forecast())
-    (tmp_path / 'timing/forecast.json').write_text(text)
+    written(tmp_path, 'timing/forecast.json', text)
     with user_error('forecast.json: .*; delete the file'):
         read_forecast(tmp_path)

@@ -2,8 +2,6 @@
 A command that did not do what it was asked for says why, and its exit code is not 0.
 """
 
-import json
-
 import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
@@ -12,6 +10,7 @@ from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from tests.collect.test_preflight import ECHO, GOOD, protocol, stub
 from tests.support.user_error import user_error
+from tests.support.written import json_in
 
 GONE = 'no/such/model'
 
@@ -46,7 +45,7 @@ def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
         with user_error(FIRST):
             command.main(**opt)
     if command is EvaluateSystems:  # the others are ranked all the same
-        ranking = json.loads((tmp_path / 'run' / 'ranking.json').read_text())
+        ranking = json_in(tmp_path / 'run' / 'ranking.json')
         rows = ranking['dimensions'].popitem()[1]
         assert 'good' in {row['system'] for row in rows}
         assert (tmp_path / 'run' / 'report.html').exists()

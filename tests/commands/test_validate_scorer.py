@@ -122,7 +122,7 @@ def test_what_cannot_be_validated_is_one_line(tmp_path, monkeypatch, given, word
     monkeypatch.chdir(tmp_path)
     chats, people = judged_chats(tmp_path)
     make_encoder(tmp_path / 'encoder')
-    (tmp_path / 'other.csv').write_text('system,dimension,value\nstep-z,Overall,1')
+    written(tmp_path, 'other.csv', 'system,dimension,value\nstep-z,Overall,1')
     with user_error(words):
         ValidateScorer.main(
             **{'dialogues_file': chats, 'human_scores': people, **given}

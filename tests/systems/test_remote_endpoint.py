@@ -53,7 +53,7 @@ def test_a_second_run_asks_nothing(url, endpoint):
 
 
 def test_an_empty_reply_is_asked_for_again(url, endpoint):
-    control(url, script=['empty'])
+    control(url, 'empty')
     assert [reply.text for reply in replies_of(endpoint, 1)] == ['']
     assert [reply.text for reply in replies_of(endpoint, 1)] == [chat_reply('hello 0')]
 
@@ -66,7 +66,7 @@ def test_with_a_cache_equal_conversations_are_asked_once(url, endpoint, opt, n):
 
 
 def test_the_rate_holds_for_every_request(url, endpoint, waits):
-    control(url, script=[{'status': 500}])
+    control(url, {'status': 500})
     endpoint(remote_rate=1e-6, remote_concurrency=1, **PINNED).replies(hellos(1))
     back_off, turn = waits
     # 60 seconds a minute / 1e-6 a minute, less what has passed
@@ -75,7 +75,7 @@ def test_the_rate_holds_for_every_request(url, endpoint, waits):
 
 def test_ctrl_c_waits_for_no_answer(url, endpoint):
     # the server holds its answers back for ten times as long as we are ready to wait
-    control(url, script=['hang'] * 20)
+    control(url, *['hang'] * 20)
     system = endpoint(remote_timeout=600, **NO_CACHE)
 
     def ask():
@@ -96,7 +96,7 @@ def test_ctrl_c_waits_for_no_answer(url, endpoint):
 
 
 def test_redirects_are_not_followed(url, endpoint):
-    control(url, script=[{'status': 307, 'headers': {'Location': f'{url}/elsewhere'}}])
+    control(url, {'status': 307, 'headers': {'Location': f'{url}/elsewhere'}})
     with user_error(f'redirects to {url}/elsewhere'):
         replies_of(endpoint)
     assert len(received(url)) == 1
@@ -125,7 +125,7 @@ def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, proxy):
 
 
 def test_cookies_are_not_sent_back(url, endpoint):
-    control(url, script=[{'status': 500, 'headers': {'Set-Cookie': 'who=me'}}])
+    control(url, {'status': 500, 'headers': {'Set-Cookie': 'who=me'}})
     replies_of(endpoint)
     assert [request['cookie'] for request in received(url)] == [None, None]
 

@@ -60,7 +60,7 @@ TROUBLES = {
 @pytest.mark.parametrize('trouble', TROUBLES.values(), ids=TROUBLES)
 def test_no_line_about_a_failure_holds_the_key(url, endpoint, caplog, trouble):
     caplog.set_level(logging.DEBUG)
-    control(url, script=[trouble] * 2)
+    control(url, trouble, trouble)
     with user_error() as raised:
         endpoint(**KEYED).replies(hellos(1))
     words = ''.join(traceback.format_exception(raised.value)) + caplog.text
@@ -72,7 +72,7 @@ def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
 ):
     message = {'content': f'You are {KEY}, are you?'}
     body = {'choices': [{'message': message}], 'model': PINNED['remote_dated_model']}
-    control(url, script=[{'status': 200, 'body': body}])
+    control(url, {'status': 200, 'body': body})
     [answer] = endpoint(**KEYED).replies(hellos(1))
     assert answer.text == 'You are $TRY_REMOTE_KEY, are you?'
     files = [path for path in tmp_path.rglob('*') if path.is_file()]
@@ -105,7 +105,7 @@ def test_a_key_in_the_path_is_posted_and_shown_by_its_name(url, endpoint):
     assert system.settings.endpoint == shown
     named = endpoint(**{**KEYED, **in_path(url, '$TRY_REMOTE_KEY')})
     assert named.settings == system.settings
-    control(url, script=[{'status': 404}])
+    control(url, {'status': 404})
     with user_error(re.escape(f'remote_url: {shown} refuses')):
         system.replies(hellos(1))
     assert received(url)[0]['path'] == f'/hook/{KEY}/v1/chat/completions'
