@@ -2,11 +2,11 @@
 The tables of Yang et al. (2022) over plain data: published and measured side by side.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from pathlib import Path
+from statistics import fmean
 
 from benchmarks.chatmatch.games import (
     RawValues,
@@ -48,8 +48,8 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+    rows: Sequence[Row]
+    notes: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
         """
@@ -127,10 +127,10 @@ def judges_table(judgements: Mapping[str, AnnotatorRanks]) -> Table:
         rows.append((dimension, PAPER['among_judges'].get(dimension), *found))
     title = 'Table 4: agreement among judges (mean pairwise tau-b)'
     columns = ('dimension', 'paper', 'measured', 'pairs of judges')
-    return Table(title, columns, tuple(rows))
+    return Table(title, columns, rows)
 
 
-def groups_table(results: Tournament, rated: Rated, size: int = 4) -> Table:
+def groups_table(results: Tournament, rated: Rated, size: int) -> Table:
     """
     Return Table 6: every group of ``size`` systems, its own games ranked anew. Groups
     without a tau are in no mean.
@@ -163,7 +163,7 @@ def groups_table(results: Tournament, rated: Rated, size: int = 4) -> Table:
     rows.append(('groups above 0.60', published_above, above, None, None))
     columns = ('systems', 'tau paper', 'measured', 'judges paper', 'measured')
     notes = (f'{len(taus)} of {n_groups} groups have a tau', *results.notes())
-    return Table(f'Table 6: all {n_groups} groups', columns, tuple(rows), notes)
+    return Table(f'Table 6: all {n_groups} groups', columns, rows, notes)
 
 
 def setups_table(
@@ -210,7 +210,7 @@ def setups_table(
     return Table(
         'Table 7: chatting setups',
         ('setup', *names),
-        tuple(rows),
+        rows,
         (*notes, *results.notes()),
     )
 
@@ -235,9 +235,7 @@ def ablation_table(results: Tournament, rated: Rated) -> Table:
         rows.append((dimension, *cells))
     rows.append(('(none)', PAPER['without']['(none)'], tau(results.dimensions), None))
     columns = ('without', 'paper', 'measured', 'with it alone')
-    return Table(
-        'Table 8: dimensions left out', columns, tuple(rows), tuple(results.notes())
-    )
+    return Table('Table 8: dimensions left out', columns, rows, [*results.notes()])
 
 
 def lengths_table(
@@ -259,7 +257,7 @@ def lengths_table(
             tau = rated.tau(award_points(games_from_dialogues(cut, raw_values)))
         rows.append((n, tau))
     columns = ('exchanges', 'tau measured')
-    return Table('Figure 4: number of exchanges', columns, tuple(rows))
+    return Table('Figure 4: number of exchanges', columns, rows)
 
 
 def readings_table(
@@ -288,7 +286,7 @@ def readings_table(
     for trivial, values in baselines(dialogues).items():
         rows.append((trivial, '', tau_cell(correlate_with_ranks(values, ranks)), None))
     columns = ('reading, entities', 'rating', 'tau', 'paper')
-    return Table('Agreement with the judges (tau-b)', columns, tuple(rows))
+    return Table('Agreement with the judges (tau-b)', columns, rows)
 
 
 def baselines(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, float | None]]:
@@ -331,7 +329,7 @@ def ranks_table(
         **baselines(dialogues),
     }
     places = [rank_values(values) for values in columns.values()]
-    rows = tuple((name, *(own.get(name) for own in places)) for name in results.systems)
+    rows = [(name, *(own.get(name) for own in places)) for name in results.systems]
     return Table('Figure 3: places of the bots', ('bot', *columns), rows)
 
 
@@ -350,8 +348,8 @@ def variety_table(dialogues: Sequence[Dialogue]) -> Table:
         )
         rows.append((f'measured, {unit}s', one, two, (one + two) / 2, words))
     columns = ('bot-bot', 'D-1', 'D-2', 'mean of both', 'length')
-    return Table('Table 11: variety', columns, tuple(rows))
+    return Table('Table 11: variety', columns, rows)
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return fmean(values) if values else None

@@ -54,13 +54,17 @@ def right_pairs(scores: Mapping[str, float], planted: Mapping[str, float]) -> fl
 
 
 def print_by_seed(
-    title: str, seeds: Sequence[int], rows: Mapping[str, Sequence[float]]
+    title: str, seeds: Sequence[int], by_seed: Sequence[Mapping[str, float]]
 ) -> None:
     """
     Print a table of numbers at each seed, with their median.
+
+    :param by_seed: at each seed, the numbers by name.
     """
+    print()
     print_head(title, *(f'seed {seed}' for seed in seeds), 'median')
-    for name, values in rows.items():
+    for name in by_seed[0]:
+        values = [one[name] for one in by_seed]
         print_row(name, *(f'{value:.2f}' for value in (*values, median(values))))
 
 

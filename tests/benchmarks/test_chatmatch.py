@@ -408,7 +408,7 @@ def test_figure_4_ranks_the_cut_games():
     ]
     rated = Rated({'1': of(1.0, 2.0)})
     table = lengths_table(games, longest, rated, exchanges=(1, 2, 3))
-    assert table.rows == ((1, -1), (2, 1), (3, 'not here: no game has 3 exchanges'))
+    assert table.rows == [(1, -1), (2, 1), (3, 'not here: no game has 3 exchanges')]
 
 
 def test_baselines_are_those_on_paper():

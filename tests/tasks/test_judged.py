@@ -237,9 +237,9 @@ def folder(tmp_path):
     deep = tmp_path / 'data' / 'deep'
     deep.mkdir(parents=True)
     usr = [item(k, Overall=[1 + k % 5], Natural=[1 + k % 3]) for k in range(30)]
-    written(deep, 'topical-usr_eval.json', usr)
+    (deep / 'topical-usr_eval.json').write_text(json.dumps(usr))
     grade = [item(k, relevance=[1 + k * 3 % 5]) for k in range(30)]
-    written(deep.parent, 'convai2-grade_eval.json', grade)
+    (deep.parent / 'convai2-grade_eval.json').write_text(json.dumps(grade))
     for bot in range(1, 5):
         contexts = (
             f'User: a b c\nSystem: {"w " * bot}\nUser: d\nSystem: x y\n',
@@ -249,7 +249,7 @@ def folder(tmp_path):
             {'context': context, 'human (overall)': rating}
             for context, rating in zip(contexts, (bot, 5 - bot // 2), strict=True)
         ]
-        written(deep, f'chatbot{bot}.json', ratings)
+        (deep / f'chatbot{bot}.json').write_text(json.dumps(ratings))
     return tmp_path / 'data'
 
 
