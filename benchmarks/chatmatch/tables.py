@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from pathlib import Path
-from statistics import fmean
 
 from benchmarks.chatmatch.games import (
     RawValues,
     games_from_dialogues,
     scored_tournament,
 )
-from parlai_ext.core import Dialogue, UserError
+from parlai_ext.core import Dialogue, UserError, grouped, mean
 from parlai_ext.files import read_file
 from parlai_ext.ranking.agreement import (
     AnnotatorRanks,
@@ -111,8 +110,8 @@ def agreement_among(
         shared = {n: own[n] for n in own if systems is None or n in systems}
         tau = correlate_with_ranks(shared, turned).value
         taus += [] if tau is None else [tau]
-    mean = _mean(taus)
-    return ('undefined: no two can be compared' if mean is None else mean), len(taus)
+    tau = mean(taus)
+    return ('undefined: no two can be compared' if tau is None else tau), len(taus)
 
 
 def judges_table(judgements: Mapping[str, AnnotatorRanks]) -> Table:
@@ -157,9 +156,9 @@ def groups_table(results: Tournament, rated: Rated, size: int) -> Table:
     above = sum(tau > 0.6 for tau in taus)
     in_paper = size == 4 and set(GROUPS) == set(combinations(results.systems, 4))
     means = [PAPER[f'groups_{what}'] for what in ('mean', 'among', 'above_060')]
-    mean, among, published_above = means if in_paper else (None,) * 3
+    published_mean, among, published_above = means if in_paper else (None,) * 3
     n_groups = len(rows)
-    rows.append(('mean', mean, _mean(taus), among, _mean(among_judges)))
+    rows.append(('mean', published_mean, mean(taus), among, mean(among_judges)))
     rows.append(('groups above 0.60', published_above, above, None, None))
     columns = ('systems', 'tau paper', 'measured', 'judges paper', 'measured')
     notes = (f'{len(taus)} of {n_groups} groups have a tau', *results.notes())
@@ -293,15 +292,15 @@ def baselines(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, float | None
     """
     Return mean words a turn and share of unrepeated turns, means over games.
     """
-    games: dict[str, list[list[str]]] = {}
-    for dialogue in dialogues:
-        for name in sorted({turn.speaker for turn in dialogue.utterances}):
-            texts = [t.text for t in dialogue.utterances if t.speaker == name]
-            games.setdefault(name, []).append(texts)
+    games = grouped(
+        (name, [t.text for t in dialogue.utterances if t.speaker == name])
+        for dialogue in dialogues
+        for name in sorted({turn.speaker for turn in dialogue.utterances})
+    )
 
     def means(measure: Callable[[list[str]], float | None]) -> dict[str, float | None]:
         return {
-            name: _mean([v for v in map(measure, some) if v is not None])
+            name: mean([v for v in map(measure, some) if v is not None])
             for name, some in games.items()
         }
 
@@ -340,16 +339,12 @@ def variety_table(dialogues: Sequence[Dialogue]) -> Table:
     """
     texts = [turn.text for one in dialogues for turn in one.utterances[1:]]
     rows: list[Row] = [('paper', *PAPER['variety'])]
-    words = _mean([len(text.split()) for text in texts])
+    words = mean([len(text.split()) for text in texts])
     for unit in ('character', 'token'):
         one, two = (
-            _mean(share) or 0.0
+            mean(share) or 0.0
             for share in zip(*(distinct(text, unit) for text in texts), strict=True)
         )
         rows.append((f'measured, {unit}s', one, two, (one + two) / 2, words))
     columns = ('bot-bot', 'D-1', 'D-2', 'mean of both', 'length')
     return Table('Table 11: variety', columns, rows)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None

@@ -5,7 +5,7 @@ How well scores recover an order of systems that was planted before any chat.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from statistics import median
+from statistics import fmean, median
 
 from scipy.stats import spearmanr
 
@@ -50,7 +50,7 @@ def right_pairs(scores: Mapping[str, float], planted: Mapping[str, float]) -> fl
     """
     pairs = list(combinations(sorted(scores, key=lambda name: planted[name]), 2))
     right = [(scores[a] < scores[b]) + (scores[a] == scores[b]) / 2 for a, b in pairs]
-    return sum(right) / len(right)
+    return fmean(right)
 
 
 def print_by_seed(
