@@ -7,7 +7,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext.core import System
+from parlai_ext.core import System, known_values
 from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.safe.load import read_opt
@@ -208,9 +208,8 @@ def test_check_roster_says_what_the_system_inside_lacks(layer):
     ],
 )
 def test_a_mistake_is_named_by_its_option(more, key, layer):
-    opt = {k: v for k, v in layer('Notes', **more).items() if v is not None}
     with user_error(key):
-        loaded(**opt)
+        loaded(**known_values(layer('Notes', **more)))
 
 
 def test_a_model_file_may_not_bring_a_layer(tmp_path):

@@ -71,7 +71,7 @@ def measured(label, turn=(), system=(), **about):
     )
 
 
-def facts(turn=(), system=(), beats=True, trivial=0.2, outcome=PASS, **about):
+def facts(turn, system, beats=True, trivial=0.2, outcome=PASS, **about):
     one = measured('mine', turn, system, check=CheckOutcome(outcome, 'bad'), **about)
     of_level = (one.counted('turn', ()), one.counted('system', ()))
     return TrustFacts(one, *of_level, beats, trivial)

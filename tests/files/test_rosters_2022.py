@@ -21,9 +21,8 @@ from parlai_ext.engines import data_in
 from parlai_ext.files import FILE_OPTIONS, load_roster, read_file, shipped_systems
 from parlai_ext.systems import zoo
 from parlai_ext.systems.identity import resolve
-from tests.support.no_network import refuse_sockets
 
-pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path', 'no_network')
 
 ROSTERS = ('bipartite_2022', 'cheating_dialogpt', 'cheating_blender', 'chatmatch_2022')
 MAP = Path(__file__).parents[3] / 'shared' / 'research' / 'zoo_map.json'
@@ -67,7 +66,6 @@ def listed():
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
-    refuse_sockets(monkeypatch)
     monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
     plugin.register()
 

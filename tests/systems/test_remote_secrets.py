@@ -14,7 +14,7 @@ from parlai_ext.core import UserError, Utterance, name_secret
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.families import Remote
 from tests.support.chat_server import control, received
-from tests.support.remote_samples import PINNED, hellos, make_remote, replies_of
+from tests.support.remote_samples import PINNED, hellos, make_remote
 from tests.support.store_samples import first_shard, sample_dialogue, sample_manifest
 from tests.support.user_error import user_error
 
@@ -31,11 +31,11 @@ def key(monkeypatch):
     monkeypatch.setenv('TRY_REMOTE_KEY', KEY)
 
 
-def test_without_a_variable_no_key_is_sent(url, endpoint, tmp_path, monkeypatch):
+def test_without_a_variable_no_key_is_sent(url, replies_of, tmp_path, monkeypatch):
     # requests would take this one
     (tmp_path / 'netrc').write_text('machine 127.0.0.1 login me password pw\n')
     monkeypatch.setenv('NETRC', str(tmp_path / 'netrc'))
-    replies_of(endpoint)
+    replies_of()
     assert received(url)[0]['key'] is None
 
 
