@@ -85,10 +85,10 @@ def chat_reply(text):
 @pytest.fixture
 def replies_of(endpoint):
     """
-    A function that returns the replies of a system with a pinned model to so many
-    conversations.
+    A function that returns the replies of a system to so many conversations; its model
+    is pinned unless the options say otherwise.
     """
-    return lambda n=1, **opt: endpoint(**PINNED, **opt).replies(hellos(n))
+    return lambda n=1, **opt: endpoint(**{**PINNED, **opt}).replies(hellos(n))
 
 
 def make_remote(folder, url, name='remote', **opt):

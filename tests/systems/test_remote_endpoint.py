@@ -35,9 +35,9 @@ def test_as_many_requests_as_allowed_are_under_way_at_once(url, replies_of):
     assert most_at_once(url) == 4
 
 
-def test_the_same_conversation_is_the_same_bytes(url, endpoint):
+def test_the_same_conversation_is_the_same_bytes(url, replies_of):
     for extra in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}'):
-        endpoint(remote_extra=extra, **NO_CACHE).replies(hellos(1))
+        replies_of(remote_extra=extra, remote_cache='none')
     first, second = received(url)
     assert first['body'] == second['body']
 
@@ -64,9 +64,9 @@ def test_with_a_cache_equal_conversations_are_asked_once(url, endpoint, opt, n):
     assert [a.text for a in found] == [chat_reply('Hi.')] * 3
 
 
-def test_the_rate_holds_for_every_request(url, endpoint, waits):
+def test_the_rate_holds_for_every_request(url, replies_of, waits):
     control(url, {'status': 500})
-    endpoint(remote_rate=1e-6, remote_concurrency=1, **PINNED).replies(hellos(1))
+    replies_of(remote_rate=1e-6, remote_concurrency=1)
     back_off, turn = waits
     # 60 seconds a minute / 1e-6 a minute, less what has passed
     assert back_off <= 1 and turn == pytest.approx(6e7, rel=1e-3)
@@ -117,10 +117,10 @@ def test_the_proxy_of_the_environment_is_asked(url, replies_of, proxy):
     assert received(url)[0]['path'] == 'http://chat.example/v1/chat/completions'
 
 
-def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, proxy):
+def test_a_server_on_this_machine_is_asked_without_the_proxy(replies_of, proxy):
     proxy('http://127.0.0.1:9')
-    system = endpoint(remote_retries=0, **PINNED)
-    assert system.replies(hellos(1))[0].text == chat_reply('hello 0')
+    [reply] = replies_of(remote_retries=0)
+    assert reply.text == chat_reply('hello 0')
 
 
 def test_cookies_are_not_sent_back(url, replies_of):

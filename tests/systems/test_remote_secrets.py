@@ -58,22 +58,22 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize('trouble', TROUBLES.values(), ids=TROUBLES)
-def test_no_line_about_a_failure_holds_the_key(url, endpoint, caplog, trouble):
+def test_no_line_about_a_failure_holds_the_key(url, replies_of, caplog, trouble):
     caplog.set_level(logging.DEBUG)
     control(url, trouble, trouble)
     with user_error() as raised:
-        endpoint(**KEYED).replies(hellos(1))
+        replies_of(**KEYED)
     words = ''.join(traceback.format_exception(raised.value)) + caplog.text
     assert KEY[:7] not in words.replace('TRY_REMOTE_KEY', '')
 
 
 def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
-    url, endpoint, tmp_path
+    url, replies_of, tmp_path
 ):
     message = {'content': f'You are {KEY}, are you?'}
     body = {'choices': [{'message': message}], 'model': PINNED['remote_dated_model']}
     control(url, {'status': 200, 'body': body})
-    [answer] = endpoint(**KEYED).replies(hellos(1))
+    [answer] = replies_of(**KEYED)
     assert answer.text == 'You are $TRY_REMOTE_KEY, are you?'
     files = [path for path in tmp_path.rglob('*') if path.is_file()]
     assert files
