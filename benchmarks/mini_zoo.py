@@ -93,10 +93,8 @@ def print_training() -> None:
 def main(args: argparse.Namespace) -> None:
     planted = load_protocol_file('demo').protocol.reference['Overall']
     by_seed = [rankings(seed, args.runs) for seed in args.seeds]
-    print()
     columns = [column(one, planted) for one in by_seed]
-    rows = {name: [one[name] for one in columns] for name in columns[0]}
-    print_by_seed('Spearman, Overall', args.seeds, rows)
+    print_by_seed('Spearman, Overall', args.seeds, columns)
     standings = [one['judge'].standings['Overall'] for one in by_seed]
     print_scores([known_scores(one, planted) for one in standings], planted)
     print_training()

@@ -110,7 +110,6 @@ def agreement_of_pairings(
     Return Table 3: a row for each run, with the published row of its scheme below.
     """
     lines: list[dict[str, Any]] = []
-    dimensions = list(dict.fromkeys(d for row in rows for d in row.ranking.dimensions))
     for row in rows:
         line: dict[str, Any] = {'': row.scheme, 'systems': DASH}
         for name, agreement in row.ranking.reference.items():
@@ -121,7 +120,7 @@ def agreement_of_pairings(
         numbers = {name: number(value) for name, value in paper.items()}
         if paper:
             lines.append({'': '  published', 'systems': '11', **numbers})
-    return _table(lines, ['', 'systems', *dimensions])
+    return _table(rows, 'systems', lines)
 
 
 def scores_of_pairings(
@@ -166,13 +165,19 @@ def scores_of_pairings(
             },
         }
     )
+    return _table(rows, 'pairing', lines)
+
+
+def _table(
+    rows: Sequence[PairingRow], second: str, lines: Sequence[Mapping[str, Any]]
+) -> Table:
+    """
+    Return lines with two columns before those of all dimensions.
+    """
     dimensions = dict.fromkeys(d for row in rows for d in row.ranking.dimensions)
-    return _table(lines, ['', 'pairing', *dimensions])
-
-
-def _table(lines: Sequence[Mapping[str, Any]], heads: Sequence[str]) -> Table:
     columns = [
-        Column(head, head, show=methodcaller('get', head, DASH)) for head in heads
+        Column(head, head, show=methodcaller('get', head, DASH))
+        for head in ('', second, *dimensions)
     ]
     return Table(columns, lines)
 

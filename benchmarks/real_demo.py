@@ -52,12 +52,11 @@ def main(args: argparse.Namespace) -> None:
         ranking = EvaluateSystems.main(config=PROTOCOL, seed=seed, run_dir=str(run))
         by_seed.append(scores_by_judge(ranking, planted))
     for title, measure in MEASURES.items():
-        print()
-        rows = {
-            name: [measure(one[name], planted) for one in by_seed]
-            for name in by_seed[0]
-        }
-        print_by_seed(title, args.seeds, rows)
+        columns = [
+            {judge: measure(scores, planted) for judge, scores in one.items()}
+            for one in by_seed
+        ]
+        print_by_seed(title, args.seeds, columns)
     print_scores([one['judge'] for one in by_seed], planted)
 
 

@@ -37,7 +37,7 @@ import torch
 
 from benchmarks.support.measures import CLOCKS, print_head, print_row, start
 from parlai_ext.bench.plan import parse_variant
-from parlai_ext.core import UserError, options_of
+from parlai_ext.core import UserError, grouped, options_of
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.models.handle import ModelHandle
@@ -84,7 +84,7 @@ class Timer:
         scorer: Scorer,
         items: Sequence[ScoringItem],
         clock: str,
-        count: int | None = None,
+        count: int | None,
     ):
         self.scorer = scorer
         self.clock = CLOCKS[clock]
@@ -196,9 +196,7 @@ def timed_items(items: Sequence[JudgedItem], scorer: Scorer) -> list[ScoringItem
     timed = [one for item in items for one in judged_scoring_items(item, scorer)]
     if scorer.level != 'pair':
         return timed
-    answers: dict[tuple[str, ...], list[str]] = {}
-    for item in items:
-        answers.setdefault(item.context, []).append(item.response or '')
+    answers = grouped((item.context, item.response or '') for item in items)
     return [
         replace(one, extras={**one.extras, 'other': other})
         for one in timed

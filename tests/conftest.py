@@ -79,6 +79,52 @@ def own_folders(tmp_path_factory):
 
 
 @pytest.fixture
+def printed(capsys):
+    """
+    A function that returns what was printed since the last call, or the beginning.
+    """
+    return lambda: capsys.readouterr().out
+
+
+@pytest.fixture
+def exit_line(capsys):
+    """
+    A function that returns the one line of an error with which a call leaves, by this
+    exit code.
+    """
+
+    def line_of(call, *args, code=1):
+        with pytest.raises(SystemExit) as left:
+            call(*args)
+        line = capsys.readouterr().err
+        assert line.startswith('error: ') and line.count('\n') == 1
+        assert left.value.code == code
+        return line
+
+    return line_of
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """
+    Make any attempt to reach the network fail loudly.
+    """
+    from tests.support.no_network import refuse_sockets
+
+    refuse_sockets(monkeypatch)
+
+
+@pytest.fixture
+def addresses_asked(monkeypatch):
+    """
+    The addresses that were asked by HTTP; no connection comes about.
+    """
+    from tests.support.no_network import refuse_connections
+
+    return refuse_connections(monkeypatch)
+
+
+@pytest.fixture
 def uninstalled(monkeypatch):
     """
     A function after which a module cannot be imported, as if it were not installed.

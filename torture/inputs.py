@@ -3,7 +3,6 @@ The tables of what is tried (cases.yaml), and the tiny files that commands read.
 """
 
 import csv
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.fed_samples import make_gpt2
 from tests.support.planted_labels import FRAME
 from tests.support.tiny_models import make_generator, make_ranker, sentences
-from tests.support.written import written
+from tests.support.written import json_in, written
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def put(place: Path, content: Any, words: Words) -> None:
     """
     content = filled(content, words)
     if isinstance(content, dict) and place.exists():
-        content = {**json.loads(place.read_text()), **content}
+        content = {**json_in(place), **content}
     place.unlink(missing_ok=True)
     if content == 'pipe':
         os.mkfifo(place)

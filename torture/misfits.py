@@ -182,8 +182,11 @@ class Misfits(Trials):
         Return the dialogue files of all pairs without the misfit.
         """
         files = files_of(self.work / 'run' / 'dialogues')
-        names = (name for name in files if name.endswith('.jsonl'))
-        return {name: files[name] for name in names if GUEST not in name}
+        return {
+            name: data
+            for name, data in files.items()
+            if name.endswith('.jsonl') and GUEST not in name
+        }
 
 
 def named_problem(output: str) -> str:

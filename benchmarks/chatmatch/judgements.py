@@ -6,7 +6,7 @@ systems, then one row per judge. The block whose name holds ``rank`` is the over
 (1 is best), called `overall`. In a CSV the dimension `overall` holds ranks likewise.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from parlai_ext.files import read_human_scores
 from parlai_ext.ranking.agreement import AnnotatorRanks
 
 OVERALL = 'overall'
-Judgements = dict[str, AnnotatorRanks]  # by dimension
+Judgements = Mapping[str, AnnotatorRanks]  # by dimension
 # the same while it is read: dimension -> judge -> system -> value
 Blocks = dict[str, dict[str, dict[str, float | None]]]
 
@@ -41,7 +41,7 @@ def read_judgements(path: str | Path) -> Judgements:
             raise UserError(f'{path}: a column `rater` is needed: who judged')
         block = blocks.setdefault(one.dimension, {})
         block.setdefault(one.rater, {})[one.system] = one.value
-    return {**blocks}
+    return blocks
 
 
 def judgements_from_rows(rows: Iterable[Sequence[Any]]) -> Judgements:
@@ -66,7 +66,7 @@ def judgements_from_rows(rows: Iterable[Sequence[Any]]) -> Judgements:
                 for name, one in zip(systems, cells, strict=False)
                 if name  # a column may have no name
             }
-    return {**blocks}
+    return blocks
 
 
 def _all_numbers(cells: Sequence[Any]) -> bool:

@@ -2,7 +2,6 @@
 The tables of Yang et al. (2022) over plain data: published and measured side by side.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -13,7 +12,7 @@ from benchmarks.chatmatch.games import (
     games_from_dialogues,
     scored_tournament,
 )
-from parlai_ext.core import Dialogue, UserError
+from parlai_ext.core import Dialogue, UserError, grouped, mean
 from parlai_ext.files import read_file
 from parlai_ext.ranking.agreement import (
     AnnotatorRanks,
@@ -48,8 +47,8 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+    rows: Sequence[Row]
+    notes: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
         """
@@ -111,8 +110,8 @@ def agreement_among(
         shared = {n: own[n] for n in own if systems is None or n in systems}
         tau = correlate_with_ranks(shared, turned).value
         taus += [] if tau is None else [tau]
-    mean = _mean(taus)
-    return ('undefined: no two can be compared' if mean is None else mean), len(taus)
+    tau = mean(taus)
+    return ('undefined: no two can be compared' if tau is None else tau), len(taus)
 
 
 def judges_table(judgements: Mapping[str, AnnotatorRanks]) -> Table:
@@ -127,10 +126,10 @@ def judges_table(judgements: Mapping[str, AnnotatorRanks]) -> Table:
         rows.append((dimension, PAPER['among_judges'].get(dimension), *found))
     title = 'Table 4: agreement among judges (mean pairwise tau-b)'
     columns = ('dimension', 'paper', 'measured', 'pairs of judges')
-    return Table(title, columns, tuple(rows))
+    return Table(title, columns, rows)
 
 
-def groups_table(results: Tournament, rated: Rated, size: int = 4) -> Table:
+def groups_table(results: Tournament, rated: Rated, size: int) -> Table:
     """
     Return Table 6: every group of ``size`` systems, its own games ranked anew. Groups
     without a tau are in no mean.
@@ -157,13 +156,13 @@ def groups_table(results: Tournament, rated: Rated, size: int = 4) -> Table:
     above = sum(tau > 0.6 for tau in taus)
     in_paper = size == 4 and set(GROUPS) == set(combinations(results.systems, 4))
     means = [PAPER[f'groups_{what}'] for what in ('mean', 'among', 'above_060')]
-    mean, among, published_above = means if in_paper else (None,) * 3
+    published_mean, among, published_above = means if in_paper else (None,) * 3
     n_groups = len(rows)
-    rows.append(('mean', mean, _mean(taus), among, _mean(among_judges)))
+    rows.append(('mean', published_mean, mean(taus), among, mean(among_judges)))
     rows.append(('groups above 0.60', published_above, above, None, None))
     columns = ('systems', 'tau paper', 'measured', 'judges paper', 'measured')
     notes = (f'{len(taus)} of {n_groups} groups have a tau', *results.notes())
-    return Table(f'Table 6: all {n_groups} groups', columns, tuple(rows), notes)
+    return Table(f'Table 6: all {n_groups} groups', columns, rows, notes)
 
 
 def setups_table(
@@ -210,7 +209,7 @@ def setups_table(
     return Table(
         'Table 7: chatting setups',
         ('setup', *names),
-        tuple(rows),
+        rows,
         (*notes, *results.notes()),
     )
 
@@ -235,9 +234,7 @@ def ablation_table(results: Tournament, rated: Rated) -> Table:
         rows.append((dimension, *cells))
     rows.append(('(none)', PAPER['without']['(none)'], tau(results.dimensions), None))
     columns = ('without', 'paper', 'measured', 'with it alone')
-    return Table(
-        'Table 8: dimensions left out', columns, tuple(rows), tuple(results.notes())
-    )
+    return Table('Table 8: dimensions left out', columns, rows, [*results.notes()])
 
 
 def lengths_table(
@@ -259,7 +256,7 @@ def lengths_table(
             tau = rated.tau(award_points(games_from_dialogues(cut, raw_values)))
         rows.append((n, tau))
     columns = ('exchanges', 'tau measured')
-    return Table('Figure 4: number of exchanges', columns, tuple(rows))
+    return Table('Figure 4: number of exchanges', columns, rows)
 
 
 def readings_table(
@@ -288,22 +285,22 @@ def readings_table(
     for trivial, values in baselines(dialogues).items():
         rows.append((trivial, '', tau_cell(correlate_with_ranks(values, ranks)), None))
     columns = ('reading, entities', 'rating', 'tau', 'paper')
-    return Table('Agreement with the judges (tau-b)', columns, tuple(rows))
+    return Table('Agreement with the judges (tau-b)', columns, rows)
 
 
 def baselines(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, float | None]]:
     """
     Return mean words a turn and share of unrepeated turns, means over games.
     """
-    games: dict[str, list[list[str]]] = {}
-    for dialogue in dialogues:
-        for name in sorted({turn.speaker for turn in dialogue.utterances}):
-            texts = [t.text for t in dialogue.utterances if t.speaker == name]
-            games.setdefault(name, []).append(texts)
+    games = grouped(
+        (name, [t.text for t in dialogue.utterances if t.speaker == name])
+        for dialogue in dialogues
+        for name in sorted({turn.speaker for turn in dialogue.utterances})
+    )
 
     def means(measure: Callable[[list[str]], float | None]) -> dict[str, float | None]:
         return {
-            name: _mean([v for v in map(measure, some) if v is not None])
+            name: mean([v for v in map(measure, some) if v is not None])
             for name, some in games.items()
         }
 
@@ -331,7 +328,7 @@ def ranks_table(
         **baselines(dialogues),
     }
     places = [rank_values(values) for values in columns.values()]
-    rows = tuple((name, *(own.get(name) for own in places)) for name in results.systems)
+    rows = [(name, *(own.get(name) for own in places)) for name in results.systems]
     return Table('Figure 3: places of the bots', ('bot', *columns), rows)
 
 
@@ -342,16 +339,12 @@ def variety_table(dialogues: Sequence[Dialogue]) -> Table:
     """
     texts = [turn.text for one in dialogues for turn in one.utterances[1:]]
     rows: list[Row] = [('paper', *PAPER['variety'])]
-    words = _mean([len(text.split()) for text in texts])
+    words = mean([len(text.split()) for text in texts])
     for unit in ('character', 'token'):
         one, two = (
-            _mean(share) or 0.0
+            mean(share) or 0.0
             for share in zip(*(distinct(text, unit) for text in texts), strict=True)
         )
         rows.append((f'measured, {unit}s', one, two, (one + two) / 2, words))
     columns = ('bot-bot', 'D-1', 'D-2', 'mean of both', 'length')
-    return Table('Table 11: variety', columns, tuple(rows))
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return Table('Table 11: variety', columns, rows)

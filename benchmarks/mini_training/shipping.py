@@ -54,11 +54,10 @@ def as_float16(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """
     Return the weights as float16; weights that share memory still do.
     """
-    copies: dict[int, torch.Tensor] = {}
-    for value in weights.values():
-        if value.data_ptr() not in copies:
-            floating = value.is_floating_point()
-            copies[value.data_ptr()] = value.half() if floating else value.clone()
+    copies = {
+        value.data_ptr(): value.half() if value.is_floating_point() else value.clone()
+        for value in weights.values()
+    }
     return {name: copies[value.data_ptr()] for name, value in weights.items()}
 
 

@@ -4,7 +4,6 @@ Samples of judged sets in one form: a response, who said it, what people think.
 The sets lie in a folder that the user names; each is found there by its card.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.support.corpora import LAST_TURNS
-from parlai_ext.core import content_id
+from parlai_ext.core import content_id, grouped
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.scoring.base import ScoringItem
@@ -90,9 +89,8 @@ def sampled(turns: Sequence[JudgedTurn], per_system: int) -> list[JudgedTurn]:
     Return at most this many turns of each system; systems that answered the same
     contexts keep the same ones.
     """
-    by_system = defaultdict(list)
-    for turn in sorted(turns, key=lambda turn: content_id(list(turn.item.context))):
-        by_system[turn.system].append(turn)
+    drawn = sorted(turns, key=lambda turn: content_id(list(turn.item.context)))
+    by_system = grouped((turn.system, turn) for turn in drawn)
     return [
         turn for system in sorted(by_system) for turn in by_system[system][:per_system]
     ]

@@ -5,7 +5,7 @@ How well scores recover an order of systems that was planted before any chat.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from statistics import median
+from statistics import fmean, median
 
 from scipy.stats import spearmanr
 
@@ -50,17 +50,21 @@ def right_pairs(scores: Mapping[str, float], planted: Mapping[str, float]) -> fl
     """
     pairs = list(combinations(sorted(scores, key=lambda name: planted[name]), 2))
     right = [(scores[a] < scores[b]) + (scores[a] == scores[b]) / 2 for a, b in pairs]
-    return sum(right) / len(right)
+    return fmean(right)
 
 
 def print_by_seed(
-    title: str, seeds: Sequence[int], rows: Mapping[str, Sequence[float]]
+    title: str, seeds: Sequence[int], by_seed: Sequence[Mapping[str, float]]
 ) -> None:
     """
     Print a table of numbers at each seed, with their median.
+
+    :param by_seed: at each seed, the numbers by name.
     """
+    print()
     print_head(title, *(f'seed {seed}' for seed in seeds), 'median')
-    for name, values in rows.items():
+    for name in by_seed[0]:
+        values = [one[name] for one in by_seed]
         print_row(name, *(f'{value:.2f}' for value in (*values, median(values))))
 
 

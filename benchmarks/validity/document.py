@@ -41,7 +41,7 @@ def document(
     about: str,
     command: str,
     has_cost: bool,
-    added: Sequence[str] = (),
+    added: Sequence[str],
 ) -> str:
     """
     Return the page.

@@ -14,7 +14,6 @@ from parlai_ext.core import Dialogue
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.ranking.agreement import mean_ranks
 
-REPLIES = 20  # of each corpus
 SEED = 1
 GAMES, WHOLE_GAMES = 'chatmatch_games', 'chatmatch_whole_games'
 TURNS_A_SIDE = 3
@@ -22,7 +21,7 @@ SPOILT = 'spoilt_replies'
 SOURCE = 'Yang et al. 2022, ChatMatch'
 
 
-def spoilt_replies(folder: Path, number: int = REPLIES) -> JudgedSet:
+def spoilt_replies(folder: Path, number: int) -> JudgedSet:
     """
     Return replies of people and their perturbed copies, as a set without judgements;
     an item's id is ``corpus, number, kind``, its system the kind.

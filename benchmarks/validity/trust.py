@@ -17,8 +17,8 @@ its interval is above 0 on at least half of them.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import fsum, sqrt
-from statistics import stdev
+from math import sqrt
+from statistics import fmean, stdev
 
 from scipy.stats import t as student
 
@@ -124,7 +124,7 @@ def mean_spearman(rows: Rows) -> float | None:
     """
     Return the mean of Spearman correlations; `None` without any.
     """
-    return fsum(row.spearman for row in rows) / len(rows) if rows else None
+    return fmean(row.spearman for row in rows) if rows else None
 
 
 def mean_interval(rows: Rows) -> tuple[float, float | None, float | None]:
@@ -144,7 +144,7 @@ def student_interval(
     """
     Return the mean of two or more values with its interval.
     """
-    mean = fsum(values) / len(values)
+    mean = fmean(values)
     quantile = float(student.ppf(1 - level / 2, len(values) - 1))
     half = quantile * stdev(values) / sqrt(len(values))
     return mean, mean - half, mean + half

@@ -29,7 +29,6 @@ from tests.support.family_hf import (
     make_model,
 )
 from tests.support.malicious_pickles import Call
-from tests.support.no_network import refuse_connections
 from tests.support.talk import after_turns, heard
 from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import error_line, user_error
@@ -459,11 +458,10 @@ def test_a_repository_that_is_not_in_the_cache(cache):
     assert refused('nothing').endswith('; there is no folder nothing either')
 
 
-def test_a_hub_out_of_reach_is_asked_once(cache, monkeypatch):
-    asked = refuse_connections(monkeypatch)
+def test_a_hub_out_of_reach_is_asked_once(cache, monkeypatch, addresses_asked):
     monkeypatch.setattr('huggingface_hub.constants.HF_HUB_OFFLINE', False)
     assert 'the network cannot be reached' in refused('nobody/nothing')
-    assert len(asked) == 1
+    assert len(addresses_asked) == 1
 
 
 @pytest.mark.parametrize(

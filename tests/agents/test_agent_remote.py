@@ -68,8 +68,8 @@ def test_paid_replies_outlive_the_environment(tmp_path, monkeypatch):
 
 def test_a_conversation_without_an_answer_ends_alone(tmp_path, url):
     seated = pair(tmp_path, url, remote_concurrency=1)
-    script = ['reply', 'filter', 'empty', 'reply']  # the first tells the model's name
-    control(url, script=script)
+    # the first tells the model's name
+    control(url, 'reply', 'filter', 'empty', 'reply')
     found = play(LANES[:3], seated, 4)
     assert [(d.ended_by, d.reason) for d in found] == [
         ('a', 'no text: content filter'),

@@ -7,7 +7,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext.core import System
+from parlai_ext.core import System, known_values
 from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.safe.load import read_opt
@@ -15,6 +15,7 @@ from tests.support.chat_server import received, running_server
 from tests.support.remote_samples import make_remote
 from tests.support.talk import heard, loaded
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 BAD = 'zorgle'  # the only entry of the word list
 SAID = ('one thing', 'another thing')  # what is said instead
@@ -60,8 +61,8 @@ def layer(tmp_path):
     """
     A function that returns the options of a layer around an agent of this module.
     """
-    (tmp_path / 'words.txt').write_text(BAD)
-    (tmp_path / 'said.txt').write_text('\n'.join(SAID))
+    written(tmp_path, 'words.txt', BAD)
+    written(tmp_path, 'said.txt', '\n'.join(SAID))
 
     def options(agent, **more):
         return {
@@ -140,9 +141,11 @@ def test_a_new_episode_forgets_the_last(layer):
 
 
 def test_eval_model_counts_what_fired(layer, tmp_path):
-    (tmp_path / 'pairs.csv').write_text(
+    written(
+        tmp_path,
+        'pairs.csv',
         f'id,toxic,answer,split\n1,a {BAD},no,test\n2,tea,no,test\n3,please,no,test\n'
-        '4,rain,no,test\n'
+        '4,rain,no,test\n',
     )
     opt = layer('Rude')
     report = EvalModel.main(
@@ -165,13 +168,13 @@ def test_identity_follows_system_detector_and_sentences(layer, tmp_path):
         return identity(System('one', layer('Notes', **more)))
 
     first = of()
-    (tmp_path / 'other.txt').write_text('\n'.join(SAID))
+    written(tmp_path, 'other.txt', '\n'.join(SAID))
     assert of(safety_deflections=str(tmp_path / 'other.txt')) == first  # same sentences
-    (tmp_path / 'other.txt').write_text('a third thing')
+    written(tmp_path, 'other.txt', 'a third thing')
     assert of(safety_deflections=str(tmp_path / 'other.txt')) != first
     assert of(safety_system={'model': f'{__name__}:Rude'}) != first
     assert of(safety_checks='prompt') != first
-    (tmp_path / 'words.txt').write_text('other')
+    written(tmp_path, 'words.txt', 'other')
     assert of() != first
 
 
@@ -181,7 +184,7 @@ def test_a_layer_samples_if_its_system_does(layer, tmp_path):
         for way in ('greedy', 'topk')
     )
     (tmp_path / 'model').touch()
-    (tmp_path / 'model.opt').write_text('{"inference": "topk"}')
+    written(tmp_path, 'model.opt', '{"inference": "topk"}')
     by_its_own_options = {'model_file': str(tmp_path / 'model')}
     for inside, draws in (greedy, False), (drawn, True), (by_its_own_options, True):
         assert samples(System('one', layer('Notes', safety_system=inside))) is draws
@@ -205,9 +208,8 @@ def test_check_roster_says_what_the_system_inside_lacks(layer):
     ],
 )
 def test_a_mistake_is_named_by_its_option(more, key, layer):
-    opt = {k: v for k, v in layer('Notes', **more).items() if v is not None}
     with user_error(key):
-        loaded(**opt)
+        loaded(**known_values(layer('Notes', **more)))
 
 
 def test_a_model_file_may_not_bring_a_layer(tmp_path):

@@ -68,12 +68,12 @@ def test_eval_model_of_the_file_repeats_the_report_of_the_training(trained):
     assert float(report['ppl']) == pytest.approx(float(after['ppl']), rel=1e-5)
 
 
-def test_interactive_answers(trained, monkeypatch, capsys):
+def test_interactive_answers(trained, monkeypatch, printed):
     lines = iter(['you like tea', '[EXIT]'])
     monkeypatch.setattr(builtins, 'input', lambda *_: next(lines))
     opt = {key: trained[0][key] for key in ('model_file', 'model_name', 'no_cuda')}
     Interactive.main(**opt, task='ext:toxic_prompts')
-    assert 'Dialogpt' in capsys.readouterr().out
+    assert 'Dialogpt' in printed()
 
 
 @pytest.mark.parametrize('name', RECIPES)

@@ -145,7 +145,7 @@ def against_siblings(first, second, n):
     return FAVORED.get(first, {'s': 2.0, 't': 2.0, 'x': 60.0}.get(second, 5.0))
 
 
-def test_table_six_of_named_systems_and_a_fair_set(planted, tmp_path, capsys):
+def test_table_six_of_named_systems_and_a_fair_set(planted, tmp_path, printed):
     systems = ('u', 's', 't', 'x', *FAVORED)
     run = planted(against_siblings, systems, **ALL_PLAY_ALL)
     fair = tmp_path / 'fair.txt'
@@ -153,7 +153,7 @@ def test_table_six_of_named_systems_and_a_fair_set(planted, tmp_path, capsys):
     audit(run, unfavored='u', similar=['s', 't'], fair_set=str(fair))
     # fair: u 5; unfair, {f, u, s, t}: u (5 + 2 + 2) / 3 = 3. So 6 wins both times, 4
     # wins in the unfair set alone, 1 never does
-    shown = capsys.readouterr().out
+    shown = printed()
     assert re.search(r'favored wins +6 +0\n +favored loses +2 +2\n', shown)
 
 

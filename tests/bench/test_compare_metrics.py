@@ -2,7 +2,6 @@
 Comparing the scorers of a bench: planted scorers come out as planted.
 """
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ from parlai_ext.ranking.comparison import holm
 from parlai_ext.view import number
 from tests.support.bench_samples import bench_of
 from tests.support.user_error import user_error
+from tests.support.written import json_in
 
 NOISE = {'good': 0.3, 'twin': 0.3, 'bad': 30.0}
 
@@ -204,13 +204,13 @@ def test_the_page_shows_every_number_and_labels_as_text(tmp_path):
     assert '&lt;b&gt;' in page and '<b>' not in page
 
 
-def test_the_command_writes_what_it_prints(tmp_path, capsys):
+def test_the_command_writes_what_it_prints(tmp_path, printed):
     points = [set_points('one'), set_points('two', seed=1)]
     folder, figure = written(tmp_path, *points), tmp_path / 'pairs.png'
     CompareMetrics.main(str(folder), '--figure', str(figure))
     assert figure.read_bytes().startswith(b'\x89PNG')
-    assert '1. good' in capsys.readouterr().out
-    data = json.loads((tmp_path / 'comparisons.json').read_text())
+    assert '1. good' in printed()
+    data = json_in(tmp_path / 'comparisons.json')
     assert {place['scorer'] for place in data['places']} == set(NOISE)
     assert (tmp_path / 'comparisons.csv').read_text().startswith('first,second')
     assert 'Which scorers differ' in (tmp_path / 'comparisons.html').read_text()

@@ -114,13 +114,13 @@ def test_two_sets_of_one_name_are_refused(judged, other):
 
 
 def test_without_an_overall_quality_the_sentence_names_the_one_it_is_about(
-    judged, capsys
+    judged, printed
 ):
     write_csv(judged)
     file = judged / 'mine.csv'
     file.write_text(file.read_text().replace('Overall', 'Wit'))
     bench(judged, scorers=[SAID])
-    assert 'with people by Wit over 24 items of mine' in last_paragraph(capsys)
+    assert 'with people by Wit over 24 items of mine' in last_paragraph(printed)
 
 
 def test_what_a_bench_file_says_of_an_own_set_holds(judged, tmp_path):
@@ -133,13 +133,13 @@ def test_what_a_bench_file_says_of_an_own_set_holds(judged, tmp_path):
     assert len(read_points(out, 'mine').scores['said']) == 12
 
 
-def test_a_set_that_differs_from_its_card_is_warned_of(judged, capsys):
+def test_a_set_that_differs_from_its_card_is_warned_of(judged, printed):
     write_csv(judged)
     slips = 'counts: {items: 25}\nqualities: {Wit: [1, 5]}\n'
     text = CARD.replace('overall: Overall', 'overall: Overal')
     written(judged, 'mine.yaml', text + slips)
     read_judged_sets(judged, [str(judged / 'mine.yaml')])
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed().splitlines()
     assert [line.split(',')[0] for line in lines] == [
         'mine: it has 24 items',
         'mine: it has no Wit',
@@ -153,14 +153,14 @@ def test_a_card_in_place_of_a_file_is_not_called_missing(judged):
         read_judged_sets(card, [])
 
 
-def last_paragraph(capsys):
-    return on_one_line(capsys.readouterr().out.rsplit('\n\n', 1)[1])
+def last_paragraph(printed):
+    return on_one_line(printed().rsplit('\n\n', 1)[1])
 
 
-def test_the_bench_ends_with_the_scorer_for_these_data(judged, capsys):
+def test_the_bench_ends_with_the_scorer_for_these_data(judged, printed):
     write_csv(judged)
     out = bench(judged, scorers=[SAID])
-    last = last_paragraph(capsys)
+    last = last_paragraph(printed)
     row = read_bench(out).row(SAID, 'mine', 'turn').correlations['spearman']
     assert row.value == pytest.approx(RHO) and row.low < row.high
     interval = f'1.00 [{row.low:.2f}, {row.high:.2f}]'
@@ -172,7 +172,7 @@ def test_the_bench_ends_with_the_scorer_for_these_data(judged, capsys):
     assert last in on_one_line((out / 'bench.html').read_text())
     assert (out / 'agreement.csv').exists()
     CompareMetrics.main(str(out))
-    assert last_paragraph(capsys).startswith(last[:60])
+    assert last_paragraph(printed).startswith(last[:60])
     scores = read_points(out, 'mine').scores
     assert (scores[SAID], scores['length']) == (SAYS, LENGTHS)
 

@@ -26,7 +26,7 @@ from tests.support.user_error import user_error
 
 
 @pytest.mark.parametrize('name', first_lines())
-def test_every_benchmark_shows_how_it_is_started(name, monkeypatch, capsys):
+def test_every_benchmark_shows_how_it_is_started(name, monkeypatch, printed):
     monkeypatch.setattr(sys, 'argv', [name, '--help'])
     # as in a new process: other tests import some of them
     for module in (f'benchmarks.{name}', f'benchmarks.{name}.__main__'):
@@ -34,7 +34,7 @@ def test_every_benchmark_shows_how_it_is_started(name, monkeypatch, capsys):
     with pytest.raises(SystemExit) as exit:
         runpy.run_module(f'benchmarks.{name}', run_name='__main__', alter_sys=True)
     assert exit.value.code == 0
-    assert f'python -m benchmarks.{name}' in capsys.readouterr().out
+    assert f'python -m benchmarks.{name}' in printed()
 
 
 def test_a_mistake_of_the_user_is_one_line(tmp_path, monkeypatch, capsys):
@@ -47,9 +47,9 @@ def test_a_mistake_of_the_user_is_one_line(tmp_path, monkeypatch, capsys):
     assert line.startswith(f'error: {folder}/human_judgement.xlsx: not found')
 
 
-def test_the_list_names_every_benchmark_with_a_sentence(capsys):
+def test_the_list_names_every_benchmark_with_a_sentence(printed):
     runpy.run_module('benchmarks', run_name='__main__')
-    listing = capsys.readouterr().out
+    listing = printed()
     names = {path.stem for path in ROOT.glob('benchmarks/[!_]*.py')}
     lines = [line.split(maxsplit=1) for line in listing.split('\n')[2:] if line]
     packages = {'chatmatch', 'learned_judge', 'validity'}
@@ -82,7 +82,7 @@ def test_what_cannot_run_is_a_reason_and_too_few_turns_are_said():
 WORTH = dict(zip('abcde', (5.0, 4.0, 3.0, 2.0, 1.0), strict=True))
 
 
-def test_each_scheme_stands_above_its_published_row(tmp_path, capsys):
+def test_each_scheme_stands_above_its_published_row(tmp_path, printed):
     def plain(system, _, n):
         return WORTH[system] + 0.04 * n
 
@@ -100,7 +100,7 @@ def test_each_scheme_stands_above_its_published_row(tmp_path, capsys):
     ComparePairings.main(
         runs=[str(tmp_path / scheme) for scheme in schemes], human_scores=str(people)
     )
-    table, scores = capsys.readouterr().out.split('\n\n')
+    table, scores = printed().split('\n\n')
     shown = [' '.join(line.split()[:3]) for line in table.splitlines()[2:]]
     # ranks 5, 3.5, 2, 1, 3.5 against 5, 4, 3, 2, 1: 5.5 / sqrt(9.5 * 10)
     assert shown == [

@@ -29,7 +29,7 @@ from benchmarks.chatmatch.tables import (
     setups_table,
 )
 from benchmarks.support.measures import option_parser
-from parlai_ext.core import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance, grouped
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.scorer import (
     DIMENSIONS,
@@ -330,9 +330,9 @@ def longest(one):
     """
     Raw value: words of the longest turn.
     """
-    lengths = {}
-    for turn in one.utterances:
-        lengths.setdefault(turn.speaker, []).append(float(len(turn.text.split())))
+    lengths = grouped(
+        (turn.speaker, float(len(turn.text.split()))) for turn in one.utterances
+    )
     return {name: {'x': max(own)} for name, own in lengths.items()}
 
 
@@ -408,7 +408,7 @@ def test_figure_4_ranks_the_cut_games():
     ]
     rated = Rated({'1': of(1.0, 2.0)})
     table = lengths_table(games, longest, rated, exchanges=(1, 2, 3))
-    assert table.rows == ((1, -1), (2, 1), (3, 'not here: no game has 3 exchanges'))
+    assert table.rows == [(1, -1), (2, 1), (3, 'not here: no game has 3 exchanges')]
 
 
 def test_baselines_are_those_on_paper():

@@ -71,7 +71,7 @@ def measured(label, turn=(), system=(), **about):
     )
 
 
-def facts(turn=(), system=(), beats=True, trivial=0.2, outcome=PASS, **about):
+def facts(turn, system, beats=True, trivial=0.2, outcome=PASS, **about):
     one = measured('mine', turn, system, check=CheckOutcome(outcome, 'bad'), **about)
     of_level = (one.counted('turn', ()), one.counted('system', ()))
     return TrustFacts(one, *of_level, beats, trivial)
@@ -263,9 +263,9 @@ def test_an_added_scorer_has_a_label_and_may_have_fewer_items(more, max_items):
 
 
 @needs_games
-def test_the_program_measures_a_scorer_on_a_set(tmp_path, monkeypatch, capsys):
+def test_the_program_measures_a_scorer_on_a_set(tmp_path, monkeypatch, printed):
     words = f'validity --data {DATA.parent} --out {tmp_path} --score-only '
     words += '--scorers length --sets fed_turn --replies 4 --bootstraps 20'
     monkeypatch.setattr('sys.argv', words.split())
     runpy.run_module('benchmarks.validity', run_name='__main__', alter_sys=True)
-    assert 'length              0.12' in capsys.readouterr().out
+    assert 'length              0.12' in printed()

@@ -54,11 +54,11 @@ def collected(root, roster, opt=OPT):
     return collected_run(run, options_from_opt(Machine, opt))
 
 
-def test_cut_replies_are_told_once(tmp_path, roster, monkeypatch, capsys):
+def test_cut_replies_are_told_once(tmp_path, roster, monkeypatch, printed):
     used = {'echo': {'cut_replies': 1200}, 'one': {'cut_replies': 0}}
     monkeypatch.setattr(BlockWorker, 'close', lambda self: used)
     collected(tmp_path, roster)
-    [line] = [x for x in capsys.readouterr().out.split('\n') if 'reply_max_tokens' in x]
+    [line] = [x for x in printed().split('\n') if 'reply_max_tokens' in x]
     assert line.startswith('echo: 1,200 replies')
 
 

@@ -35,7 +35,7 @@ def games(tmp_path):
     folder = tmp_path / 'games'
     folder.mkdir()
     for name, text in GAMES.items():
-        (folder / f'{name}.txt').write_text(text)
+        written(folder, f'{name}.txt', text)
     return folder
 
 
@@ -88,7 +88,7 @@ def test_where_the_files_lie_changes_no_byte(games, run, tmp_path):
 
 def test_other_content_is_refused_and_nothing_touched(games, run):
     before = files_of(run)
-    (games / 'A_B.txt').write_text('A: hi\nB: other\n')
+    written(games, 'A_B.txt', 'A: hi\nB: other\n')
     with user_error('content: '):
         imported(games, run)
     assert files_of(run) == before
@@ -155,7 +155,7 @@ def test_what_is_not_known_is_said(games):
 
 
 def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games):
-    (games / 'A_B.txt').write_text('A: hi there\nB: \nA: how are you ?\nB: fine\n')
+    written(games, 'A_B.txt', 'A: hi there\nB: \nA: how are you ?\nB: fine\n')
     ranking = lengths(run_of(games, empty_turns='keep'))
     rows = {one.system: one for one in ranking.standings['Overall']}
     # B: "fine" with A, "good day" with A
@@ -164,7 +164,7 @@ def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games):
 
 
 def test_left_out_rows_are_said_in_the_ranking(games):
-    (games / 'D_A.txt').write_text('D: hi\n')
+    written(games, 'D_A.txt', 'D: hi\n')
     notes = lengths(run_of(games, skip_bad_rows=True)).notes
     assert any('left out at the import: 1 dialogue,' in note for note in notes)
 
@@ -227,11 +227,11 @@ WITHOUT = REFERRED.replace(',i like tea\n', ',\n')
     ],
 )
 def test_references_of_all_judged_turns_choose_the_default(
-    tmp_path, capsys, table, options, name, told
+    tmp_path, printed, table, options, name, told
 ):
     run = run_of(written(tmp_path, 'x.csv', table), **options)
     assert run.manifest.protocol.scorer['name'] == name
-    lines = [line for line in capsys.readouterr().out.split('\n') if 'scorer:' in line]
+    lines = [line for line in printed().split('\n') if 'scorer:' in line]
     assert lines == [] if told is None else told in lines[0]
 
 

@@ -102,7 +102,7 @@ def test_blocks_of_a_pilot_have_every_system(tmp_path):
     assert all(block.shards[0].n_dialogues == 2 for block in blocks)
 
 
-def test_a_forecast_has_the_money_of_all_replies(sevens, capsys):
+def test_a_forecast_has_the_money_of_all_replies(sevens, printed):
     # 14 dialogues of 10 replies, a cent each
     forecast = forecast_of(sevens)
     assert forecast.cost == pytest.approx(1.40)
@@ -111,7 +111,7 @@ def test_a_forecast_has_the_money_of_all_replies(sevens, capsys):
     # a block of 2 dialogues for each pair
     assert forecast.pilot_cost == pytest.approx(0.01 * 2 * 2 * 10)
     CollectDialogues.main(**sevens)
-    assert capsys.readouterr().out.endswith('$1.40        +0 %\n')
+    assert printed().endswith('$1.40        +0 %\n')
 
 
 def test_only_paid_replies_say_what_a_reply_costs(tmp_path):
@@ -124,23 +124,23 @@ def test_only_paid_replies_say_what_a_reply_costs(tmp_path):
 
 
 def test_a_pilot_leaves_its_forecast_and_the_run_may_still_be_another_one(
-    tmp_path, capsys
+    tmp_path, printed
 ):
     opt = protocol(tmp_path, *TALKERS, num_dialogues=3)
     CollectDialogues.main(**opt, pilot=True)
     assert set(files_of(tmp_path / 'run')) == {'timing/forecast.json'}
     assert CollectDialogues.main(**opt, num_turns=6, seed=5).n_played == 6
-    lines = [x for x in capsys.readouterr().out.split('\n') if 'forecast ' in x]
+    lines = [x for x in printed().split('\n') if 'forecast ' in x]
     assert lines[-1] == (
         'forecast not compared: it was made with other settings: '
         'num_turns: 12 → 6; seed: 0 → 5'
     )
 
 
-def test_a_pilot_needs_no_run_folder(tmp_path, capsys):
+def test_a_pilot_needs_no_run_folder(tmp_path, printed):
     config = protocol(tmp_path, *TALKERS)['config']
     CollectDialogues.main(config=config, pilot=True)
-    assert '\ncollect ' in capsys.readouterr().out
+    assert '\ncollect ' in printed()
 
 
 def test_what_cannot_be_measured_is_named(tmp_path):
@@ -177,15 +177,15 @@ def test_a_run_without_a_pilot_has_no_times(tmp_path):
     assert not (tmp_path / 'run' / 'timing').exists()
 
 
-def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys, monkeypatch):
+def test_one_command_forecasts_and_the_next_compares(tmp_path, printed, monkeypatch):
     monkeypatch.undo()  # a real clock
     opt = {**protocol(tmp_path, *TALKERS), 'check_sample': 4}
     forecast = EvaluateSystems.main(**opt, pilot=True)
     assert forecast.score_seconds > 0 and forecast.judged == 6 * 5
     EvaluateSystems.main(**opt, dry_run=True)
-    assert 'forecast of the pilot:\ncollect ' in capsys.readouterr().out
+    assert 'forecast of the pilot:\ncollect ' in printed()
     EvaluateSystems.main(**opt, bootstraps=20)
-    words = capsys.readouterr().out
+    words = printed()
     for name in ('collect', 'score', 'together'):
         assert f'\n{name} ' in words
     # nothing was left to do, so nothing is added
@@ -271,6 +271,6 @@ def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):
 @pytest.mark.parametrize('text', ['{', '[]', '{}', '{"systems": 1}'])
 def test_a_damaged_forecast_is_named(tmp_path, text):
     save_forecast(tmp_path, forecast())
-    (tmp_path / 'timing/forecast.json').write_text(text)
+    written(tmp_path, 'timing/forecast.json', text)
     with user_error('forecast.json: .*; delete the file'):
         read_forecast(tmp_path)

@@ -207,8 +207,8 @@ ROWS = 'conv_id,utterance_idx,utterance\na,1,Hi!\na,2,Hello.\nb,1,Tea?\nb,2,Plea
 
 def planned(folder, rows):
     folder.mkdir()
-    (folder / 'own.yaml').write_text(PROTOCOL)
-    (folder / 'mine.csv').write_text(rows)
+    written(folder, 'own.yaml', PROTOCOL)
+    written(folder, 'mine.csv', rows)
     return make_plan({'config': str(folder / 'own.yaml')})
 
 

@@ -87,12 +87,12 @@ def test_an_unfit_system_is_found_and_the_others_are_not_blamed(tmp_path, kind, 
     assert {name for name, one in checks.items() if one.stop} == {'bad'}
 
 
-def test_an_echo_stops_the_command_before_anything_is_written(tmp_path, capsys):
+def test_an_echo_stops_the_command_before_anything_is_written(tmp_path, printed):
     opt = protocol(tmp_path, [ECHO, FINE])
     with user_error(r"1 of 3 .*'echo': copied replies: 6 of 6"):
         EvaluateSystems.main(**opt, preflight=True)
     assert not (tmp_path / 'run').exists()
-    assert re.search(r'echo +STOP', capsys.readouterr().out)
+    assert re.search(r'echo +STOP', printed())
 
 
 def test_a_constant_reply_is_a_copy_but_for_floors_which_may_not_raise_either(tmp_path):

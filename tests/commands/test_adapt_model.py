@@ -28,7 +28,7 @@ def corpus(tmp_path):
 
 
 @pytest.mark.usefixtures('models_here')
-def test_both_models_of_amfm_are_adapted_and_used(corpus, tmp_path, capsys):
+def test_both_models_of_amfm_are_adapted_and_used(corpus, tmp_path, printed):
     options = {}
     for kind, make in (('mlm', make_masked_encoder), ('lm', make_gpt2)):
         base, out = tmp_path / f'base-{kind}', str(tmp_path / kind)
@@ -36,9 +36,9 @@ def test_both_models_of_amfm_are_adapted_and_used(corpus, tmp_path, capsys):
         make(base)
         given = {'kind': kind, 'base': str(base), 'corpus': corpus, 'out': out}
         AdaptModel.main(**given, **SHORT, turns='turns')
-        printed = capsys.readouterr().out
-        assert re.search(r'before \d+\.\d+, after \d+\.\d+', printed)
-        told = re.findall(r'--scorer-option (\w+)=(\S+)', printed)
+        text = printed()
+        assert re.search(r'before \d+\.\d+, after \d+\.\d+', text)
+        told = re.findall(r'--scorer-option (\w+)=(\S+)', text)
         options |= {name: yaml.safe_load(value) for name, value in told}
     assert options.keys() >= {'am_cutoff', 'am_width', 'fm_cutoff', 'fm_width'}
     # the scale of the language model is of turns as it was trained on them

@@ -32,7 +32,7 @@ READERS = {
 
 @pytest.fixture(scope='module')
 def run(module_folder):
-    config = small_config(module_folder, targets=2, partners=1)
+    config = small_config(module_folder, partners=1)
     EvaluateSystems.main(config=config, run_dir=module_folder / 'run', **SMALL)
     return module_folder / 'run'
 

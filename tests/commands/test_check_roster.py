@@ -12,16 +12,12 @@ from parlai_ext.commands.command import run_directly
 from parlai_ext.engines import data_in
 from parlai_ext.files import parse_target
 from parlai_ext.systems.identity import resolve
-from tests.support.no_network import refuse_sockets
 from tests.support.store_samples import files_under, write_files
-from tests.support.user_error import exit_line
 
 MODELS = 'http://parl.ai/downloads/_models/'
 
 
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch):
-    refuse_sockets(monkeypatch)
+pytestmark = pytest.mark.usefixtures('no_network')
 
 
 @pytest.fixture
@@ -139,18 +135,18 @@ def test_a_model_that_names_no_agent_is_missing(model, tmp_path):
     assert one(f'A={model},model=transformer/generator').status == 'present'
 
 
-def test_the_exit_code_tells_whether_a_run_could_start(model, capsys):
+def test_the_exit_code_tells_whether_a_run_could_start(model, exit_line):
     targets = ['--add-target', f'A={model}']
     run_directly('check_roster', targets)
     targets += ['--add-target', f'B={model}x']
-    line = exit_line(capsys, run_directly, 'check_roster', targets)
+    line = exit_line(run_directly, 'check_roster', targets)
     assert '1 missing, 0 to download' in line
 
 
-def test_a_roster_without_targets_could_start_nothing(tmp_path, capsys):
+def test_a_roster_without_targets_could_start_nothing(tmp_path, exit_line):
     (tmp_path / 'empty.yaml').write_text('targets: []\n')
     given = ['--roster', str(tmp_path / 'empty.yaml')]
-    assert 'no targets' in exit_line(capsys, run_directly, 'check_roster', given)
+    assert 'no targets' in exit_line(run_directly, 'check_roster', given)
 
 
 def test_a_judge_of_the_hub_is_a_system_of_the_hub(tmp_path):

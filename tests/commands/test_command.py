@@ -18,7 +18,6 @@ from parlai_ext.commands.command import Command, find_command
 from parlai_ext.core import UserError, option
 from parlai_ext.view import VisibleOutput
 from parlai_ext.view.progress import LogLines, bar_of
-from tests.support.user_error import exit_line
 
 
 def test_the_home_folder_is_found_where_no_shell_did_it(monkeypatch):
@@ -34,12 +33,12 @@ def test_the_home_folder_is_found_where_no_shell_did_it(monkeypatch):
     assert BuildPairs.parser().parse_args(['--out=~/p.jsonl']).out == '/home/me/p.jsonl'
 
 
-def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, capsys):
+def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, exit_line):
     def lack(name, args):
         raise ModuleNotFoundError("No module named 'pandas'", name='pandas')
 
     monkeypatch.setattr(__main__, 'run_directly', lack)
-    line = exit_line(capsys, __main__.main, ['report_run'])
+    line = exit_line(__main__.main, ['report_run'])
     assert line.startswith('error: report_run ') and "'pandas'" in line
 
 
@@ -116,7 +115,7 @@ def test_the_tab_key_completes_commands_and_flags():
     assert done.stdout.split() == ['evaluate_systems', '--run-dir', '--json']
 
 
-def test_a_long_text_is_printed_whole(capsys):
+def test_a_long_text_is_printed_whole(printed):
     words = 'tea ' * 10_000
     VisibleOutput(sys.stdout).write(words)
-    assert capsys.readouterr().out == words
+    assert printed() == words

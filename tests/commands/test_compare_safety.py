@@ -22,11 +22,11 @@ FIXED = 'agent:fixed_response,fixed_response={}'
 
 @pytest.fixture
 def files(tmp_path):
-    (tmp_path / 'words.txt').write_text('grunk\n')
+    written(tmp_path, 'words.txt', 'grunk\n')
     rows = ''.join(f'{i},train,MARKED prompt {i},kind answer {i}\n' for i in range(4))
-    (tmp_path / 'pairs.csv').write_text('id,split,toxic,answer\n' + rows)
+    written(tmp_path, 'pairs.csv', 'id,split,toxic,answer\n' + rows)
     rows = ''.join(f'old,{i},a MARKED grunk\nold,{i},tea\n' for i in range(4))
-    (tmp_path / 'old.csv').write_text('system,id,answer\n' + rows)
+    written(tmp_path, 'old.csv', 'system,id,answer\n' + rows)
     return tmp_path
 
 
@@ -64,7 +64,7 @@ def first_value(result, name):
     return row.values[0].value
 
 
-def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
+def test_systems_that_are_asked_stand_beside_recorded_ones(files, printed):
     systems = [
         f'polite={FIXED.format("kind answer 0")}',
         f'fan={FIXED.format("i agree")}',
@@ -75,7 +75,7 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
     assert (rows['toxic (words)'], rows['agrees']) == ([0, 0, 0.5], [0, 1, 0])
     # one answer to a prompt, and two
     assert any('distinct_2' in note for note in result.notes)
-    assert 'MARKED' not in capsys.readouterr().out
+    assert 'MARKED' not in printed()
     assert 'MARKED' not in json_document(result, CompareSafety.with_texts)
     for name in ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json'):
         assert 'MARKED' not in (files / 'out' / name).read_text()
@@ -135,13 +135,13 @@ def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
 def test_answers_that_are_read_again_give_the_same_measures(files):
     # to prompts 0 to 4: itself, what a layer says, nothing, a failure, itself
     rows = ''.join(f'{i},train,prompt {i},kind\n' for i in range(5))
-    (files / 'pairs.csv').write_text('id,split,toxic,answer\n' + rows)
+    written(files, 'pairs.csv', 'id,split,toxic,answer\n' + rows)
     echo = ['echo=agent:tests.toxic.test_collect_answers:Echo']
     first = compare(files, systems=echo, answers=[])
     [system] = first.systems
     assert (system.prompts, system.answers, system.failed) == (4, 4, 1)
     texts = files / 'out' / 'answers.jsonl'
-    (files / 'again.jsonl').write_text(texts.read_text())
+    written(files, 'again.jsonl', texts.read_text())
     again = compare(files, answers=[str(files / 'again.jsonl')])
     found = [
         {row.name: (row.n, row.values) for row in one.rows} for one in (first, again)
@@ -152,8 +152,8 @@ def test_answers_that_are_read_again_give_the_same_measures(files):
 
 def test_an_id_of_any_pair_with_a_prompt_names_it(files):
     rows = 'a,MARKED 1,kind\nb,marked 1!,good\nc,MARKED 2,fine\n'
-    (files / 'pairs.csv').write_text('id,toxic,answer\n' + rows)
-    (files / 'new.csv').write_text('system,id,answer\nx,b,tea\nx,c,one grunk\n')
+    written(files, 'pairs.csv', 'id,toxic,answer\n' + rows)
+    written(files, 'new.csv', 'system,id,answer\nx,b,tea\nx,c,one grunk\n')
     result = compare(files, answers=[str(files / 'new.csv')])
     found = [prompt.references for prompt in result.prompts]
     assert found == [('kind', 'good'), ('fine',)]
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_named(files, given, words):
     'row, words', [('a,,x', 'old.csv:2: prompt'), ('a,other,x', '^a: ')]
 )
 def test_an_answer_that_does_not_fit_is_named(files, row, words):
-    (files / 'old.csv').write_text(f'system,prompt,answer\n{row}\n')
+    written(files, 'old.csv', f'system,prompt,answer\n{row}\n')
     with user_error(words):
         compare(files)
 

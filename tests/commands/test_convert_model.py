@@ -113,17 +113,17 @@ def test_a_dictionary_that_lies_elsewhere_comes_along(old, tmp_path, output):
     assert replies(output) == before
 
 
-def test_the_optimizer_and_scheduler_are_dropped_and_named(tmp_path, output, capsys):
+def test_the_optimizer_and_scheduler_are_dropped_and_named(tmp_path, output, printed):
     states = {'model': {'w': torch.randn(1000)}, 'number_training_updates': 5}
     states |= {'optimizer': {'state': torch.randn(2000)}, 'lr_scheduler': {'a': 1}}
     source = tmp_path / 'm'
     torch.save(states, source)
     assert converted(source, output).dropped == ('optimizer', 'lr_scheduler')
     assert set(read_states(output)) == {'model', 'number_training_updates'}
-    printed = capsys.readouterr().out
-    assert 'left out: optimizer, lr_scheduler' in printed
+    text = printed()
+    assert 'left out: optimizer, lr_scheduler' in text
     for path in (source, output):
-        assert f'{path.stat().st_size:,} bytes' in printed
+        assert f'{path.stat().st_size:,} bytes' in text
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -155,7 +155,7 @@ def test_it_stops_as_soon_as_every_pair_is_settled(stopped):
     assert note.reason == 'every pair is settled'
 
 
-def test_the_looks_are_in_files_table_and_page(stopped, capsys):
+def test_the_looks_are_in_files_table_and_page(stopped, printed):
     root, ranking = stopped
     run = RunFolder.existing(root)
     looks = record_from_json(Stopping, run.read_json('stopping.json'))
@@ -163,7 +163,7 @@ def test_the_looks_are_in_files_table_and_page(stopped, capsys):
     page = (root / 'report.html').read_text()
     assert 'id="stopping"' in page and 'anytime-valid' in page
     RankSystems.main(run_dir=root, plan='0.5')
-    lines = capsys.readouterr().out
+    lines = printed()
     assert 'Stopped after' in lines and 'a run with --stop' in lines
 
 
@@ -245,11 +245,11 @@ def test_other_scores_were_not_looked_at(copied):
     assert ranking.stopping is None
 
 
-def test_a_published_pack_of_a_stopped_run_is_right(copied, capsys):
+def test_a_published_pack_of_a_stopped_run_is_right(copied, printed):
     pack = copied / 'run.zip'
     PublishRun.main(run_dir=copied / 'run', out=str(pack))
     VerifyRun.main(str(pack))
-    assert 'wrong' not in capsys.readouterr().out
+    assert 'wrong' not in printed()
     assert 'stopping.json' in files_in(pack)
 
 

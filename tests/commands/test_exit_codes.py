@@ -2,8 +2,6 @@
 A command that did not do what it was asked for says why, and its exit code is not 0.
 """
 
-import json
-
 import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
@@ -12,6 +10,7 @@ from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from tests.collect.test_preflight import ECHO, GOOD, protocol, stub
 from tests.support.user_error import user_error
+from tests.support.written import json_in
 
 GONE = 'no/such/model'
 
@@ -46,7 +45,7 @@ def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
         with user_error(FIRST):
             command.main(**opt)
     if command is EvaluateSystems:  # the others are ranked all the same
-        ranking = json.loads((tmp_path / 'run' / 'ranking.json').read_text())
+        ranking = json_in(tmp_path / 'run' / 'ranking.json')
         rows = ranking['dimensions'].popitem()[1]
         assert 'good' in {row['system'] for row in rows}
         assert (tmp_path / 'run' / 'report.html').exists()
@@ -77,18 +76,18 @@ def test_a_dry_run_for_a_folder_that_cannot_be_written_says_so(tmp_path, monkeyp
         EvaluateSystems.main(**opt, dry_run=True)
 
 
-def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
+def test_a_dry_run_with_a_missing_system_says_why(tmp_path, printed):
     gone = {'name': 'gone', 'opt': {'model_file': GONE}}
     opt = opt_of(tmp_path, [gone, GOOD])
     with user_error(f"^system 'gone': model_file: .*{GONE}"):
         EvaluateSystems.main(**opt, dry_run=True)
-    assert 'missing    1 system: gone' in capsys.readouterr().out
+    assert 'missing    1 system: gone' in printed()
     assert EvaluateSystems.main(**opt, dry_run=True, skip_missing=True).dialogues == 6
 
 
-def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, capsys):
+def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, printed):
     judge = {'name': 'fed', 'judge_model_file': GONE}
     opt = opt_of(tmp_path, [GOOD], scorer=judge)
     with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
-    assert 'missing    1 system: judge' in capsys.readouterr().out
+    assert 'missing    1 system: judge' in printed()

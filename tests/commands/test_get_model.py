@@ -39,11 +39,11 @@ def test_a_wrong_name_fetches_nothing(tiny, data):
     assert not data.exists()
 
 
-def test_check_roster_shows_it_and_fetches_it(tiny, data, tmp_path, capsys):
+def test_check_roster_shows_it_and_fetches_it(tiny, data, tmp_path, printed):
     roster = written(tmp_path, 'r.yaml', {'targets': ['tiny']})
     given = {'roster': str(roster), 'datapath': str(data)}
     (before,) = CheckRoster.main(**given)
     assert before.status == 'download' and before.where.startswith('https://pypi.org/')
     (after,) = CheckRoster.main(**given, download=True)
     assert after.status == 'present' and str(data) in after.where
-    assert 'tiny: downloaded tiny' in capsys.readouterr().out
+    assert 'tiny: downloaded tiny' in printed()

@@ -18,7 +18,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.command import COMMANDS, find_command
 from tests.support.forked import command_in_child
 from tests.support.small_run import small_config
-from tests.support.user_error import exit_line, user_error
+from tests.support.user_error import user_error
 
 # `parlai` itself is a version number; its zoo is a list of names
 HEAVY = {'torch', 'parlai.core', 'parlai.utils', 'transformers', 'matplotlib'}
@@ -181,10 +181,10 @@ def test_a_start_imports_no_command_but_the_one_that_is_named(stock):
 
 
 def test_a_command_that_cannot_be_imported_is_one_line_when_it_is_named(
-    uninstalled, capsys
+    uninstalled, exit_line
 ):
     uninstalled('parlai_ext.commands.rank_systems')
-    line = exit_line(capsys, superscript_main, ['rank_systems', '--help'])
+    line = exit_line(superscript_main, ['rank_systems', '--help'])
     assert 'parlai-ext doctor' in line
 
 
@@ -254,8 +254,8 @@ def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
         (['slef_chat'], 2, "did you mean 'self_chat'?"),
     ],
 )
-def test_a_mistake_with_our_commands_is_one_line(command, code, says, capsys):
-    assert says in exit_line(capsys, superscript_main, command, code=code)
+def test_a_mistake_with_our_commands_is_one_line(command, code, says, exit_line):
+    assert says in exit_line(superscript_main, command, code=code)
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,10 @@ def config(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_tiny_version_goes_the_whole_way(config, tmp_path, capsys):
+def test_a_tiny_version_goes_the_whole_way(config, tmp_path, printed):
     run = {'run_dir': tmp_path / 'run', 'bootstraps': 50}
     ranking = EvaluateSystems.main(config=config, **run)
-    printed = capsys.readouterr().out
-    assert 'agreement with the planted order' in printed
-    assert 'mean length' in printed
+    text = printed()
+    assert 'agreement with the planted order' in text
+    assert 'mean length' in text
     assert len(ranking.standings['Overall']) == 5

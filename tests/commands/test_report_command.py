@@ -19,7 +19,7 @@ def test_a_run_that_is_not_ranked_is_told_a_command_that_can_be_typed(tmp_path):
         ReportRun.main('--run-dir', str(run.root))
 
 
-def test_page_and_leaderboard_are_written_the_same_twice(run, capsys):
+def test_page_and_leaderboard_are_written_the_same_twice(run, printed):
     write_ranking(run, example_ranking())
     page = ReportRun.main(run_dir=run.root)
     paths = [run.root / 'report.html', run.root / 'leaderboard.csv']
@@ -27,18 +27,18 @@ def test_page_and_leaderboard_are_written_the_same_twice(run, capsys):
     assert page == paths[0] and all(first)
     ReportRun.main(run_dir=run.root)
     assert [path.read_bytes() for path in paths] == first
-    assert 'comes first of 2 systems' in capsys.readouterr().out
+    assert 'comes first of 2 systems' in printed()
 
 
 def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(
-    run, tmp_path, capsys
+    run, tmp_path, printed
 ):
     # as in imported dialogues, which were not scored by the protocol's scorer
     about = {'config': {'name': 'length'}}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
     write_ranking(run, example_ranking(), f'rankings/{content_id(SCORER)}/')
     ReportRun.main(run_dir=run.root)
-    assert f'#?scorer={content_id(SCORER)}' in capsys.readouterr().out
+    assert f'#?scorer={content_id(SCORER)}' in printed()
     two = example_run(tmp_path / 'two', more_scores={OTHER: word_counts})
     for signature in (SCORER, OTHER):
         two.write_json(f'scores/{two.scores(signature).root.name}/scorer.json', about)

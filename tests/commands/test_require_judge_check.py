@@ -9,7 +9,6 @@ from parlai_ext.judge_check.record import write_check
 from parlai_ext.results.ranking import read_ranking
 from tests.support.check_example import FAILS, PASSES, example_check
 from tests.support.report_example import SCORER, example_run
-from tests.support.user_error import exit_line
 
 
 def checked_run(folder, outcome):
@@ -37,11 +36,11 @@ def test_a_judge_that_passed_is_in_the_ranking(tmp_path):
 
 @pytest.mark.parametrize('checked', [True, False])
 def test_a_judge_that_failed_or_has_no_check_is_refused_where_one_is_required(
-    tmp_path, capsys, checked
+    tmp_path, exit_line, checked
 ):
     root = tmp_path / 'r'
     run = checked_run(root, FAILS) if checked else example_run(root)
     ranking = rank(run)
     assert ranking.leading_check.failed if checked else ranking.judge_check is None
-    line = exit_line(capsys, rank, run, '--require-judge-check', code=3)
+    line = exit_line(rank, run, '--require-judge-check', code=3)
     assert '--require-judge-check' in line

@@ -19,9 +19,9 @@ def run(tmp_path):
     return example_run(tmp_path / 'r')
 
 
-def shown(run, capsys, wanted, **options):
+def shown(run, printed, wanted, **options):
     dialogue = ShowDialogue.main(run_dir=run.root, dialogue_id=wanted, **options)
-    return dialogue, capsys.readouterr().out
+    return dialogue, printed()
 
 
 def scores_of(run, id):
@@ -33,9 +33,9 @@ def finished(run):
     return next(d for d in run.iter_dialogues() if d.ended_by is None)
 
 
-def test_every_turn_is_there_with_its_scores(run, capsys):
+def test_every_turn_is_there_with_its_scores(run, printed):
     one = finished(run)
-    dialogue, text = shown(run, capsys, one.id)
+    dialogue, text = shown(run, printed, one.id)
     assert dialogue == one
     parts = re.split(r'\n\n(?=\d+  )', text)
     assert len(parts) == 1 + len(one.utterances)
@@ -48,16 +48,16 @@ def test_every_turn_is_there_with_its_scores(run, capsys):
         assert ('→' in part) == bool(of_turn)
 
 
-def test_a_dialogue_that_was_broken_off_says_why_and_has_no_score(run, capsys):
+def test_a_dialogue_that_was_broken_off_says_why_and_has_no_score(run, printed):
     one = next(d for d in run.iter_dialogues() if d.ended_by is not None)
-    _, text = shown(run, capsys, one.id)
+    _, text = shown(run, printed, one.id)
     assert f'broken off by {one.ended_by}: the reply was empty' in text
     assert '→ not scored: the reply was empty' in text and 'mean of' not in text
 
 
-def test_the_beginning_of_an_id_is_enough_and_one_dimension_may_be_shown(run, capsys):
+def test_the_beginning_of_an_id_is_enough_and_one_dimension_may_be_shown(run, printed):
     one = finished(run)
-    found, text = shown(run, capsys, one.id[:8], dimension='Fluency')
+    found, text = shown(run, printed, one.id[:8], dimension='Fluency')
     assert found == one
     assert 'Fluency' in text and 'Overall' not in text
 
@@ -94,22 +94,22 @@ def test_the_beginning_of_several_ids_names_them_and_of_none_no_id(run, monkeypa
     assert not any(one in str(error.value) for one in ids)
 
 
-def test_a_run_without_scores_is_shown_without(run, capsys):
+def test_a_run_without_scores_is_shown_without(run, printed):
     shutil.rmtree(run.root / 'scores')
     one = finished(run)
-    _, text = shown(run, capsys, one.id)
+    _, text = shown(run, printed, one.id)
     assert one.utterances[3].text in text and '→' not in text
     with user_error('need scores'):
         listed(run, best=1)
     assert [row.score for row in listed(run)] == [None] * 8
 
 
-def test_control_characters_never_reach_the_terminal(tmp_path, capsys):
+def test_control_characters_never_reach_the_terminal(tmp_path, printed):
     run = example_run(
         tmp_path / 'r', targets=(HIDDEN, 'b'), lines=[HIDDEN], reason=HIDDEN
     )
     for one in run.iter_dialogues():
-        _, text = shown(run, capsys, one.id)
+        _, text = shown(run, printed, one.id)
         bad = [c for c in text if unicodedata.category(c) in ('Cc', 'Cf', 'Cs')]
         assert set(bad) == {'\n'}
         assert 'a␛[31m⟨U+202E⟩b␍c␊d␀⟨U+0085⟩' in text
@@ -119,10 +119,10 @@ def listed(run, **options):
     return ShowDialogue.main(run_dir=run.root, **options)
 
 
-def test_without_an_id_the_dialogues_are_listed_with_their_targets_means(run, capsys):
+def test_without_an_id_the_dialogues_are_listed_with_their_targets_means(run, printed):
     rows = listed(run)
     assert [row.id for row in rows] == [d.id for d in run.iter_dialogues()]
-    lines = capsys.readouterr().out.split('\n')
+    lines = printed().split('\n')
     assert lines[0].split() == ['dialogue', 'system', 'with', 'Overall']
     for row, line in zip(rows, lines[1:], strict=False):
         values = [s.value for s in scores_of(run, row.id) if s.dimension == 'Overall']

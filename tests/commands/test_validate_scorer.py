@@ -80,7 +80,7 @@ def judged_chats(folder):
     return str(written(folder, 'chats.jsonl', records)), str(people)
 
 
-def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
+def test_command_reads_a_file_of_chats(tmp_path, printed, model_file):
     chats, people = judged_chats(tmp_path)
     out, judge = tmp_path / 'table.csv', {'judge_model_file': model_file}
     given = {'dialogues_file': chats, 'human_scores': people, 'out': str(out)}
@@ -90,7 +90,7 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
     assert [rows['dialogue', v].n for v in ('FED', 'w/o neg', 'w/o pos')] == [8] * 3
     assert rows['system', 'FED'].reason.startswith('2 items have a score')
     assert 'polarity:both' in result['signature']
-    [line, *_] = [x for x in capsys.readouterr().out.split('\n') if 'FED' in x]
+    [line, *_] = [x for x in printed().split('\n') if 'FED' in x]
     assert line.split()[:4] == ['Overall', 'FED', '8', '0']
     assert out.read_text() == agreement_table(agreed).csv()
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_validated_is_one_line(tmp_path, monkeypatch, given, word
     monkeypatch.chdir(tmp_path)
     chats, people = judged_chats(tmp_path)
     make_encoder(tmp_path / 'encoder')
-    (tmp_path / 'other.csv').write_text('system,dimension,value\nstep-z,Overall,1')
+    written(tmp_path, 'other.csv', 'system,dimension,value\nstep-z,Overall,1')
     with user_error(words):
         ValidateScorer.main(
             **{'dialogues_file': chats, 'human_scores': people, **given}

@@ -13,7 +13,6 @@ from parlai_ext.commands.command import fail
 from parlai_ext.core import nearest, printable
 from tests.support.forked import command_in_child
 from tests.support.tiny_models import make_generator, with_options
-from tests.support.user_error import exit_line
 
 
 @pytest.mark.parametrize(
@@ -27,9 +26,9 @@ from tests.support.user_error import exit_line
         ('\x9b2J', '\\x9b2J'),  # an escape of one byte
     ],
 )
-def test_characters_that_a_terminal_obeys_are_spelled_out(said, spelled, capsys):
+def test_characters_that_a_terminal_obeys_are_spelled_out(said, spelled, exit_line):
     assert printable(said) == spelled
-    assert exit_line(capsys, fail, said) == f'error: {spelled}\n'
+    assert exit_line(fail, said) == f'error: {spelled}\n'
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ def test_what_a_command_prints_has_no_secret(capsys):
     assert sys.stdout is before
 
 
-def test_a_stream_is_otherwise_as_it_was(capsys):
+def test_a_stream_is_otherwise_as_it_was(printed):
     stream = sys.stdout
     with hide_printed():
         assert sys.stdout.encoding == stream.encoding
         assert sys.stdout.write('tea') == 3
         assert sys.stdout.isatty() is stream.isatty()
-    assert capsys.readouterr().out == 'tea'
+    assert printed() == 'tea'
 
 
 def test_a_traceback_has_no_secret():

@@ -30,58 +30,56 @@ def test_messages_under_two_keys_are_refused(tmp_path, form):
         imported(tmp_path, path, format=form)
 
 
-def test_instructions_are_counted_those_in_the_middle_too(tmp_path, capsys):
+def test_instructions_are_counted_those_in_the_middle_too(tmp_path, printed):
     roles = ('system', 'user', 'assistant', 'system', 'user', 'developer', 'assistant')
     both = [chat(*roles), chat('user', 'assistant')]
     path = written(tmp_path, 'c.jsonl', [{'messages': one} for one in both])
     report = imported(tmp_path, path)
     # all nine messages: six turns, two of system, one of developer
     assert (report.n_utterances, report.n_no_turns) == (6, 3)
-    told = capsys.readouterr().out
+    told = printed()
     assert 'no turns, left out: developer 1, system 2 (2 after the first turn)' in told
 
 
-def test_keys_of_messages_that_are_not_read_are_named_once(tmp_path, capsys):
+def test_keys_of_messages_that_are_not_read_are_named_once(tmp_path, printed):
     turns = chat('user', 'assistant', 'user', 'assistant')
     turns[0]['name'] = 'Ann'
     turns[1] |= {'refusal': 'I cannot.', 'tool_calls': [], 'audio': None}
     turns[2]['name'] = 'Bob'
     imported(tmp_path, written(tmp_path, 'c.jsonl', {'messages': turns}))
-    told = capsys.readouterr().out.splitlines()
+    told = printed().splitlines()
     assert [line for line in told if 'not read' in line] == [
         'keys of turns that are not read: name 2, refusal 1'
     ]
 
 
-def test_conversations_logged_once_a_call_are_counted(tmp_path, capsys):
+def test_conversations_logged_once_a_call_are_counted(tmp_path, printed):
     roles = ('user', 'assistant') * 3
     # the second and third call hold the first; the last one is another conversation
     calls = [chat(*roles[:n]) for n in (2, 6, 4)] + [chat('user', 'assistant')[::-1]]
     imported(tmp_path, written(tmp_path, 'c.jsonl', [{'messages': c} for c in calls]))
-    told = capsys.readouterr().out
+    told = printed()
     assert 'the beginning of a longer one, whose turns are judged twice: 2 dia' in told
 
 
-def test_users_who_are_judged_are_named(tmp_path, capsys):
+def test_users_who_are_judged_are_named(tmp_path, printed):
     text = 'dialogue_id,speaker,text\n1,User,hi\n1,mine,hello\n'
     imported(tmp_path, written(tmp_path, 'c.csv', text))
-    assert 'judged as a system: User' in capsys.readouterr().out
+    assert 'judged as a system: User' in printed()
 
 
-def test_a_name_of_nobody_is_told_beside_bad_rows(tmp_path, capsys):
+def test_a_name_of_nobody_is_told_beside_bad_rows(tmp_path, printed):
     text = 'dialogue_id,speaker,text\n1,Ann,hi\n1,mine,hello\n2,Bob,\n2,mine,hi\n'
     path = written(tmp_path, 'c.csv', text)
     imported(tmp_path, path, skip_bad_rows=True, humans='Amn')
-    assert "--humans Amn: no speaker has this name; did you mean 'Ann'" in (
-        capsys.readouterr().out
-    )
+    assert "--humans Amn: no speaker has this name; did you mean 'Ann'" in printed()
 
 
-def test_joined_turns_are_counted(tmp_path, capsys):
+def test_joined_turns_are_counted(tmp_path, printed):
     turns = {'messages': chat('user', 'user', 'assistant')}
     report = imported(tmp_path, written(tmp_path, 'c.jsonl', turns), join_turns=True)
     assert (report.n_utterances, report.n_joined) == (2, 1)
-    assert 'joined with the one before: 1 turn\n' in capsys.readouterr().out
+    assert 'joined with the one before: 1 turn\n' in printed()
 
 
 def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp_path):

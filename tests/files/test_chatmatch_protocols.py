@@ -39,12 +39,12 @@ def test_bots_without_an_endpoint_are_named(tmp_path):
     assert not (tmp_path / 'run').exists()
 
 
-def test_whole_way_from_games_to_page(tmp_path, capsys):
+def test_whole_way_from_games_to_page(tmp_path, printed):
     config = small_config(tmp_path, targets=3, name='chatmatch_demo')
     run = tmp_path / 'run'
     options = {'config': config, 'num_turns': 8, 'bootstraps': 20, 'check_sample': 4}
     ranking = EvaluateSystems.main(**options, run_dir=str(run))
-    assert 'Tournament of 6 games' in capsys.readouterr().out
+    assert 'Tournament of 6 games' in printed()
     assert set(ranking.tournament.systems) == {'step-50', 'step-150', 'step-450'}
     dialogues = list(RunFolder.existing(run).iter_dialogues())
     # one given utterance, then eight in all

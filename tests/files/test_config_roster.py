@@ -116,7 +116,7 @@ def test_a_folder_with_a_config_is_a_hugging_face_model(tmp_path):
     folder = tmp_path / 'smol'
     folder.mkdir()
     assert parse_target(f'A={folder}')[0].opt == {'model_file': str(folder)}
-    (folder / 'config.json').write_text('{}')
+    written(folder, 'config.json', '{}')
     for spec, name, opt in (
         (f'{folder}/', 'smol', {'hf_model': f'{folder}/'}),
         (f'A={folder},x=0.5', 'A', {'hf_model': str(folder), 'x': 0.5}),

@@ -21,9 +21,8 @@ from parlai_ext.engines import data_in
 from parlai_ext.files import FILE_OPTIONS, load_roster, read_file, shipped_systems
 from parlai_ext.systems import zoo
 from parlai_ext.systems.identity import resolve
-from tests.support.no_network import refuse_sockets
 
-pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path', 'no_network')
 
 ROSTERS = ('bipartite_2022', 'cheating_dialogpt', 'cheating_blender', 'chatmatch_2022')
 MAP = Path(__file__).parents[3] / 'shared' / 'research' / 'zoo_map.json'
@@ -67,7 +66,6 @@ def listed():
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
-    refuse_sockets(monkeypatch)
     monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
     plugin.register()
 
@@ -177,14 +175,14 @@ def test_a_retriever_tells_which_replies_it_would_fetch(name, tmp_path):
 
 
 @pytest.mark.parametrize('roster', ROSTERS)
-def test_every_guess_is_shown_as_one(roster, tmp_path, capsys):
+def test_every_guess_is_shown_as_one(roster, tmp_path, printed):
     found = CheckRoster.main(roster=roster, datapath=str(tmp_path))
     info = load_roster(roster).info
     assert [r.name for r in found] == list(info)
-    printed = capsys.readouterr().out
+    text = printed()
     guesses = sum(bool(one.guess) for one in info.values())
-    assert printed.count('        a guess; confidence ') == guesses
-    assert 'rep_wiki_label' in printed or roster != 'bipartite_2022'  # an alternative
+    assert text.count('        a guess; confidence ') == guesses
+    assert 'rep_wiki_label' in text or roster != 'bipartite_2022'  # an alternative
 
 
 def test_a_path_of_every_shipped_roster_can_be_found_from_anywhere():

@@ -167,12 +167,14 @@ def test_a_recorded_judge_imports_no_code_and_is_sent_no_key(
         ),
     ],
 )
-def test_an_audit_asks_no_server_and_sends_no_key(foreign, url, capsys, record, change):
+def test_an_audit_asks_no_server_and_sends_no_key(
+    foreign, url, printed, record, change
+):
     [path] = foreign.glob(record)
     forge(path, lambda made: change(made, url))
     AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
     assert received(url) == []
-    assert VARIABLE in capsys.readouterr().out
+    assert VARIABLE in printed()
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_an_audit_asks_no_server_and_sends_no_key(foreign, url, capsys, record, 
 )
 @pytest.mark.parametrize('beside', [False, True])
 def test_another_scorer_in_a_pack_is_wrong(
-    honest, tmp_path, capsys, section, problem, beside
+    honest, tmp_path, printed, section, problem, beside
 ):
     pack = tmp_path / 'run.zip'
     publish(honest, pack)
@@ -202,9 +204,9 @@ def test_another_scorer_in_a_pack_is_wrong(
         files[name] = forge_json(files[name], change)
     with user_error('scorer'):
         VerifyRun.main(str(write_forged(pack, files)))
-    printed = capsys.readouterr().out
-    assert problem in printed
-    assert 'wrong          scorer: ' in printed
+    text = printed()
+    assert problem in text
+    assert 'wrong          scorer: ' in text
 
 
 def test_ones_own_run_goes_on_and_a_copy_elsewhere_is_asked_about(

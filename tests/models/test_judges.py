@@ -15,7 +15,6 @@ from parlai_ext.models.hf_likelihood import SeparateTurns
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
 from tests.support.families import FAMILIES
 from tests.support.family_hf import make_model
-from tests.support.no_network import refuse_connections
 from tests.support.on_cpu import load_judge
 from tests.support.talk import loaded
 from tests.support.tiny_models import make_generator, sentences
@@ -180,9 +179,8 @@ def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
     ],
     ids=lambda text: text[:20],
 )
-@pytest.mark.usefixtures('data_in_tmp_path')
-def test_a_judge_that_cannot_be_had_is_one_line(monkeypatch, name, line):
-    refuse_connections(monkeypatch)
+@pytest.mark.usefixtures('data_in_tmp_path', 'addresses_asked')
+def test_a_judge_that_cannot_be_had_is_one_line(name, line):
     with user_error(line):
         load_judge(name)
 

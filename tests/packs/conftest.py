@@ -88,14 +88,14 @@ def published(tmp_path):
 def forged(packs, tmp_path):
     """
     Return a function that writes a pack with a change in the first file that fits a
-    pattern, its checksum made anew, and without ``honest`` those of the index, too.
+    pattern, its checksum and those of the index made anew.
     """
 
-    def forged(pattern, change, pack='both', honest=False):
+    def forged(pattern, change, pack='both'):
         files = files_in(packs[pack])
         name = min(fnmatch.filter(files, pattern))
         forge = forge_shard if 'jsonl' in name else forge_json
         files[name] = forge(files[name], change)
-        return write_forged(tmp_path / 'p.zip', files, honest)
+        return write_forged(tmp_path / 'p.zip', files)
 
     return forged

@@ -85,12 +85,12 @@ def pack_of(tmp_path):
 
 
 def test_two_runs_made_apart_rank_as_one_run_of_both_targets(
-    runs, packs, tmp_path, capsys
+    runs, packs, tmp_path, printed
 ):
     out = tmp_path / 'joined'
     pair = [str(packs[name]) for name in ('generic', 'talker')]
     (ranking,) = CompareRuns.main(*pair, '--out', str(out))
-    assert '--page' in capsys.readouterr().out.splitlines()[-1]
+    assert '--page' in printed().splitlines()[-1]
     assert replace(ranking, notes=()) == replace(ranked(runs['both']), notes=())
     assert (out / 'report.html').exists()
     assert ranking.standings == ranked(RunFolder.existing(out)).standings
@@ -267,7 +267,7 @@ def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
 
 
 def test_packs_that_share_scorers_only_two_by_two_are_no_ranking_of_all(
-    packs, copy_of, tmp_path, capsys
+    packs, copy_of, tmp_path, printed
 ):
     """
     Two scorers scored the first pack, one each the others.
@@ -281,18 +281,18 @@ def test_packs_that_share_scorers_only_two_by_two_are_no_ranking_of_all(
     paths.append(publish(other, tmp_path / 'third.zip').path)
     with user_error('1 of 3 packs .*third.zip'):
         CompareRuns.main(*map(str, paths))
-    ranking, _, refused = capsys.readouterr().out.partition('refused')
+    ranking, _, refused = printed().partition('refused')
     assert 'generic' in ranking
     assert 'scorer: none has scored all of first, generic, third' in refused
 
 
-def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys):
+def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, printed):
     run = make_run(tmp_path / 'run', ['talker'], seed=1)
     odd = publish(run, tmp_path / 'odd.zip').path
     paths = [packs['generic'], packs['talker'], odd]
     with user_error('odd.zip'):
         CompareRuns.main(*map(str, paths))
-    out = capsys.readouterr().out
+    out = printed()
     assert 'seed: 0 → 1' in out
     assert 'generic' in out.partition('refused')[0]
 
@@ -436,7 +436,7 @@ def test_of_each_system_the_first_dialogue_that_differs_is_shown(tmp_path):
     assert [*shown] == [*zip(before.utterances, turns, strict=True)]
 
 
-def test_the_page_links_to_both_runs_and_escapes_what_was_said(tmp_path, capsys):
+def test_the_page_links_to_both_runs_and_escapes_what_was_said(tmp_path, printed):
     names = (HOSTILE, 'beta')
     for place, lines in enumerate((LINES, [HOSTILE])):
         run = example_run(tmp_path / f'run{place}', targets=names, lines=lines)
@@ -446,7 +446,7 @@ def test_the_page_links_to_both_runs_and_escapes_what_was_said(tmp_path, capsys)
     page = tmp_path / 'pages' / 'both.html'
     runs = [str(tmp_path / f'run{place}') for place in range(2)]
     first, _ = CompareRuns.main(*runs, '--page', str(page))
-    assert first.protocol == 'example' and str(page) in capsys.readouterr().out
+    assert first.protocol == 'example' and str(page) in printed()
     text = page.read_text()
     assert '../run0/report.html' in text and '../run1/report.html' in text
     assert '<script' not in text and HOSTILE in unescape(text)

@@ -109,11 +109,11 @@ def test_a_killed_publication_leaves_the_old_pack_and_can_be_run_again(runs, pub
 
 
 def test_the_command_prints_the_id_of_the_pack_and_wants_a_zip_file(
-    runs, tmp_path, capsys
+    runs, tmp_path, printed
 ):
     root = runs['generic'].root
     made = PublishRun.main(run_dir=root, out=str(tmp_path / 'p.zip'))
-    assert f'id {made.id}' in capsys.readouterr().out
+    assert f'id {made.id}' in printed()
     for out in (None, 'pack.tar', '.'):
         with user_error('--out'):
             PublishRun.main(run_dir=root, out=out)
@@ -143,7 +143,7 @@ def test_latex_sees_no_command_in_a_text(text, latex):
 
 
 @pytest.fixture
-def cited(packs, capsys):
+def cited(packs, printed):
     """
     Return a function that cites a pack, and returns the facts, the table and the BibTeX
     entry that are printed, each as one text.
@@ -151,7 +151,7 @@ def cited(packs, capsys):
 
     def cited(path=packs['both'], **options):
         CiteRun.main(pack=str(path), **options)
-        facts, table, bibtex, _ = capsys.readouterr().out.split('\n\n')
+        facts, table, bibtex, _ = printed().split('\n\n')
         return facts, table, bibtex
 
     return cited

@@ -53,7 +53,7 @@ def folder(packs, tmp_path):
     return here
 
 
-def test_packs_that_compare_are_one_ranking_on_one_page(folder, tmp_path, capsys):
+def test_packs_that_compare_are_one_ranking_on_one_page(folder, tmp_path, printed):
     home, again = tmp_path / 'site', tmp_path / 'again'
     site = build_site(folder, home, check_pack)
     assert list(site.pages) == ['tiny']
@@ -69,7 +69,7 @@ def test_packs_that_compare_are_one_ranking_on_one_page(folder, tmp_path, capsys
     assert copied.read_bytes() == (folder / 'talker.zip').read_bytes()
     # the same packs give the same pages
     BuildLeaderboard.main('--packs', str(folder), '--out', str(again))
-    assert f'site: {again / "index.html"}' in capsys.readouterr().out
+    assert f'site: {again / "index.html"}' in printed()
     assert files_under(home) == files_under(again)
 
 

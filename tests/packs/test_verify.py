@@ -422,14 +422,14 @@ def test_nothing_that_a_pack_names_is_imported(forged):
 
 
 def test_the_command_ends_with_an_error_where_something_is_wrong(
-    files, tampered, capsys
+    files, tampered, printed
 ):
     name = first(files, 'scores/')
     files[name] += b'\n'
     path = tampered(files)
     with user_error(name):
         VerifyRun.main(str(path))
-    out = capsys.readouterr().out
+    out = printed()
     assert 'wrong          files: 1 problem' in out and name in out
 
 

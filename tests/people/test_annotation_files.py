@@ -320,7 +320,7 @@ def test_two_answers_about_an_item_no_answers_and_a_wrong_key_are_refused(
 
 
 def test_pages_about_recorded_answers_are_checked_in_the_same_way(
-    export, tmp_path, capsys
+    export, tmp_path, printed
 ):
     none = {'shuffled_controls': 0, 'human': None, 'toxic': None, 'toxic_controls': 0}
     folder = export(format='page', num_prompts=4, systems=('quill', 'raven'), **none)
@@ -333,7 +333,7 @@ def test_pages_about_recorded_answers_are_checked_in_the_same_way(
         tmp_path, key, 'Ann', dict.fromkeys(SYSTEMS, 1), answers=rows
     )
     assert imported(folder, path).num_answers == 4
-    assert '(Ann 1 of 4); they are counted' in capsys.readouterr().out
+    assert '(Ann 1 of 4); they are counted' in printed()
     assert imported(folder, path, drop_fast=True).num_answers == 3
 
 

@@ -128,7 +128,7 @@ def test_flags_are_a_dimension_of_which_fewer_are_better(run, answers):
     assert [s.score for s in preferred.standings] == pytest.approx([0.5] * 3)
 
 
-def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys):
+def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, printed):
     for saved, value in ((2.0, '5'), (1.0, '1')):
         changed = {'saved': saved}
         give(run, answers, lambda *_, v=value: {'answer': v}, changed=changed, **LIKERT)
@@ -136,10 +136,7 @@ def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys
     (ranking,) = import_all(run, answers)
     assert [s.score for s in ranking.standings] == [5.0] * 3
     assert ranking.num_answers == 3
-    assert (
-        'note: given again, so that the last one counts: 3 answers'
-        in capsys.readouterr().out
-    )
+    assert 'note: given again, so that the last one counts: 3 answers' in printed()
 
 
 def test_answers_about_a_run_of_other_texts_are_refused(run, answers, tmp_path):
@@ -163,7 +160,7 @@ def test_a_dimension_on_two_scales_is_refused():
             judgements_of(given, keys, [])
 
 
-def test_nothing_is_left_of_an_earlier_import(run, answers, capsys):
+def test_nothing_is_left_of_an_earlier_import(run, answers, printed):
     collect_answers(run, answers, 1)
     import_all(run, answers)
     rows = 'system,dimension,value,rater,dialogue_id\nquill,Overall,1,x,of_no_run\n'
@@ -172,12 +169,12 @@ def test_nothing_is_left_of_an_earlier_import(run, answers, capsys):
     names = {path.name for path in (run / 'people' / 'judgements').iterdir()}
     assert names == {'judgements.csv', 'people.json'}
     note = 'no whole dialogue of a target of the run: 1 of 1'
-    assert note in capsys.readouterr().out
+    assert note in printed()
     shown = read_key(run)['items'].values()
     known = next(one['dialogue_id'] for two in shown for one in two)
     path.write_text(rows.replace('quill', 'nobody').replace('of_no_run', known))
     ImportJudgements.main(run_dir=run, format='csv', answers=[str(path)])
-    assert note in capsys.readouterr().out
+    assert note in printed()
 
 
 def test_annotators_who_do_not_read_are_named():
@@ -275,7 +272,7 @@ def test_the_order_of_the_files_changes_nothing(run, answers):
 
 
 def test_fast_answers_are_named_by_annotator_and_left_out_where_that_is_asked_for(
-    run, answers, capsys
+    run, answers, printed
 ):
     times = {'Ann': (0.3, 0.3, 8), 'Bob': (5, 2, 1.9), 'Cem': (5, 6, None)}
     for who, took in times.items():
@@ -285,14 +282,14 @@ def test_fast_answers_are_named_by_annotator_and_left_out_where_that_is_asked_fo
 
         give(run, answers, answer, who=who)
     (ranking,) = import_all(run, answers)
-    told = capsys.readouterr().out
+    told = printed()
     assert ranking.num_answers == 9
     assert '3 of 9 answers were given in less than 2 s' in told
     assert '(Ann 2 of 3, Bob 1 of 3); they are counted; --drop-fast true' in told
     assert 'Cem' not in told
     import_all(run, answers, min_seconds=0)
     # nothing is said of answers that took their time
-    assert 'less than' not in capsys.readouterr().out
+    assert 'less than' not in printed()
     (ranking,) = import_all(run, answers, drop_fast=True, min_seconds=1.0)
     assert ranking.num_answers == 7
     (answers / 'Cem.json').unlink()

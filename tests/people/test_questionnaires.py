@@ -59,7 +59,7 @@ def test_the_authors_crowd_wins_as_their_program_counts():
     assert rates.loc['model', [*theirs]].round(2).to_dict() == theirs
 
 
-def test_both_speakers_of_a_segment_are_judged(tmp_path, capsys):
+def test_both_speakers_of_a_segment_are_judged(tmp_path, printed):
     page_run = tmp_path / 'run'
     openers = ('one', 'two', 'three')
     example_run(page_run, ('quill', 'raven'), ('mary',), openers=openers)
@@ -88,7 +88,7 @@ def test_both_speakers_of_a_segment_are_judged(tmp_path, capsys):
     assert scores['Fluent'] == {'quill': 1, 'raven': 1, 'mary': 0}
     wins = page_run / 'people' / 'judgements' / 'wins_Fluent.csv'
     assert wins.read_text().startswith('system,')
-    shown = capsys.readouterr().out
+    shown = printed()
     assert re.search(r'mary +0\.00 +0\.00\n', shown)
     assert re.search(r'quill +1\.00 +1\.00\n', shown)
 

@@ -12,7 +12,7 @@ from parlai_ext.commands.command import run_directly
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import page_data, read_key
-from tests.support.user_error import exit_line, user_error
+from tests.support.user_error import user_error
 
 TARGETS = ('quill', 'raven', 'tern')
 OPENERS = ('hello there', 'good morning', 'nice day', 'how are you', 'what is new')
@@ -99,7 +99,7 @@ def test_the_same_command_writes_the_same_bytes_and_other_items_no_key(run):
         (['--name', '../x'], '--name'),
     ],
 )
-def test_a_mistake_is_one_line_that_names_the_option(run, flags, place, capsys):
+def test_a_mistake_is_one_line_that_names_the_option(run, flags, place, exit_line):
     words = ['--run-dir', str(run), *flags]
-    error = exit_line(capsys, run_directly, 'rate_dialogues', words)
+    error = exit_line(run_directly, 'rate_dialogues', words)
     assert error.startswith(f'error: {place}')

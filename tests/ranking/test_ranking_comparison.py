@@ -26,6 +26,7 @@ from parlai_ext.ranking.comparison import (
     weighted_measures,
     williams_test,
 )
+from tests.support.noise import noise
 
 
 def test_williams_test_of_howells_example():
@@ -42,8 +43,7 @@ def test_holm_by_pencil():
 
 
 def test_several_differences_at_once_have_the_p_values_of_each():
-    rng = np.random.default_rng(5)
-    parts = rng.normal(0.2, 1.0, size=(40, 3))
+    parts = 0.2 + noise(40, 3, seed=5)
     parts[9:, 1] = 0  # so few contexts that all swaps are enumerated
     apart = [swap_tests(column[:, None])[0] for column in parts.T]
     assert swap_tests(parts) == pytest.approx(apart)

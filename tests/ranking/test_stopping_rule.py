@@ -122,8 +122,8 @@ def test_a_decision_does_not_see_later_openers():
 
 
 def test_the_better_system_comes_first_and_openers_are_counted():
-    rng = np.random.default_rng(2)
-    scores = np.stack([rng.normal(size=80), rng.normal(size=80) + 5])
+    scores = noise(2, 80, seed=2)
+    scores[1] += 5
     scores[0, :10] = np.nan
     _, (pair,) = settle_pairs(scores, ['low', 'high'], [40, 80], 0.1)
     assert (pair.first, pair.second, pair.outcome) == ('high', 'low', ORDER)

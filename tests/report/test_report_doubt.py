@@ -198,11 +198,11 @@ def test_an_audit_of_other_scores_decides_nothing(run, capsys, about):
     assert 'fools this judge' not in shown(run, capsys)[0]
 
 
-def test_ranking_again_says_what_the_audit_found(run, capsys):
+def test_ranking_again_says_what_the_audit_found(run, printed):
     store(run, beaten('echo', 'a', 1.0))
     RankSystems.main(run_dir=run.root)
-    printed = on_one_line(capsys.readouterr().out)
-    assert 'pass, but 1 of 5 canaries fools this judge' in printed
+    text = on_one_line(printed())
+    assert 'pass, but 1 of 5 canaries fools this judge' in text
 
 
 # ------------------------------------------------------------------------ the section

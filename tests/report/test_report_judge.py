@@ -130,7 +130,7 @@ def test_a_scorer_without_a_model_is_named_so():
 
 def test_agreement_with_people_is_not_measured_unless_it_was():
     assert 'not measured' in terminal_report(ranking_with(PASSES))
-    human = {'Overall': agreement(0.9, kind='human')}
+    human = {'Overall': agreement(kind='human')}
     text = terminal_report(ranking_with(PASSES, reference=human))
     assert 'not measured' not in text and 'Spearman 0.90 over the 2 systems' in text
 

@@ -63,7 +63,7 @@ def judged(pairing, dialogue, _):
     return ScoredDialogue(dialogue.id, scores)
 
 
-def test_a_scorer_without_a_single_number_says_why(tmp_path, capsys):
+def test_a_scorer_without_a_single_number_says_why(tmp_path, printed):
     def none_scored(pair, one, n):
         reason = 'the judge was silent' if n else 'it said "7 of 5"'
         score = Score(one.id, 2, pair.first, 'Overall', None, reason)
@@ -78,7 +78,7 @@ def test_a_scorer_without_a_single_number_says_why(tmp_path, capsys):
     why = 'the judge was silent (24); it said "7 of 5" (8)'
     for command in (RankSystems, ReportRun):
         command.main(run_dir=tmp_path)
-        shown = on_one_line(capsys.readouterr().out)
+        shown = on_one_line(printed())
         assert f'no dialogue has a score on Overall: {why}' in shown
 
 
@@ -177,7 +177,7 @@ def without_scores(run, *pairs):
     return [str(path.relative_to(run.root)) for path in paths]
 
 
-def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, capsys):
+def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, printed):
     run = scored_run(tmp_path)
     # p adds nothing, so that without the scores with q both would seem worse
     [file_of_c, file_of_d] = without_scores(run, ('c', 'q'), ('d', 'q'))
@@ -186,7 +186,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, ca
     missing = ranking.missing_scores
     assert missing.files == (file_of_c, file_of_d)
     assert missing.n_dialogues == {'c': 4, 'd': 4}
-    words = on_one_line(capsys.readouterr().out)
+    words = on_one_line(printed())
     for system in 'cd':
         assert f'not ranked: {system} (the scores of 4 of its 8 dialogues' in words
     page = ReportRun.main(run_dir=tmp_path).read_text()
@@ -412,7 +412,7 @@ def test_as_many_cut_contexts_as_allowed_are_only_noted(finished):
     assert note in ranking.notes
 
 
-def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
+def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, printed):
     run, _ = finished
     judge = make_generator(tmp_path, text_truncate=4)
     report = ScoreDialogues.main(
@@ -420,4 +420,4 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
     )
     # all eight contexts have five tokens and more
     assert report.n_truncated == report.n_utterances == 8
-    assert 'read in part: 8 utterances\n' in capsys.readouterr().out
+    assert 'read in part: 8 utterances\n' in printed()

@@ -167,7 +167,7 @@ JUDGED = [('1', 3), ('2', 1), ('4', 2)]
 def test_comparisons_of_a_judged_set_count_as_much_as_people_say(tmp_path):
     rows = ''.join(f'hi,{text},a,Overall,{score}\n' for text, score in JUDGED)
     heads = 'context,response,system,quality,value'
-    (tmp_path / 'mine.csv').write_text(f'{heads}\n{rows}')
+    written(tmp_path, 'mine.csv', f'{heads}\n{rows}')
     judged = {'judged_set': 'mine.csv', 'weighted': True}
     scorer = scorer_of(PlantedLabels(), str(tmp_path), **judged)
     expected = sum(score * 2 / (2 + float(text)) for text, score in JUDGED) / 3

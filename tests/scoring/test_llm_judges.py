@@ -173,7 +173,7 @@ def test_an_item_without_what_the_prompt_shows_has_a_reason(tmp_path):
 
 
 def test_an_endpoints_log_probabilities_give_the_expected_value(url, judge_name):
-    control(url, script=[answered('4', _4=0.5, _5=0.25, _3=0.125, Good=0.125)])
+    control(url, answered('4', _4=0.5, _5=0.25, _3=0.125, Good=0.125))
     [score] = scored('llm_judge', judge_name)
     # (4 * 0.5 + 5 * 0.25 + 3 * 0.125) / 0.875
     assert score.values['Overall'] == pytest.approx(3.625 / 0.875)
@@ -196,7 +196,7 @@ def test_an_endpoints_log_probabilities_give_the_expected_value(url, judge_name)
 def test_a_reply_without_log_probabilities(
     url, judge_name, reply, options, value, reason
 ):
-    control(url, script=[reply])
+    control(url, reply)
     [score] = scored('llm_judge', judge_name, **options)
     assert score.values['Overall'] == value
     if value is None:
@@ -208,13 +208,13 @@ def test_a_reply_without_log_probabilities(
 
 def test_an_endpoint_that_refuses_log_probabilities(url, judge_name):
     words = {'error': {'message': 'logprobs are not supported with this model'}}
-    control(url, script=[{'status': 400, 'body': words}])
+    control(url, {'status': 400, 'body': words})
     with user_error('rating: parsed'):
         scored('llm_judge', judge_name)
 
 
 def test_a_second_scoring_is_paid_for_only_when_asked_anew(url, judge_name):
-    control(url, script=[answered('4'), answered('2')])
+    control(url, answered('4'), answered('2'))
     scorer = LlmJudge.from_section({'judge_model_file': judge_name}, HANDLE)
 
     def value():
@@ -229,7 +229,7 @@ def test_a_second_scoring_is_paid_for_only_when_asked_anew(url, judge_name):
 def test_what_a_judge_cost_is_told(url, judge_name):
     reply = answered('4')
     reply['body']['usage'] = {'prompt_tokens': 200, 'completion_tokens': 1}
-    control(url, script=[reply])
+    control(url, reply)
     price = 'remote_price_prompt=100,remote_price_completion=1000'
     options = {'judge_model_file': f'{judge_name},{price}'}
     scorer = LlmJudge.from_section(options, HANDLE)
@@ -243,7 +243,7 @@ def test_what_a_judge_cost_is_told(url, judge_name):
 
 def test_llm_eval_reads_four_numbers_from_one_reply(url, judge_name):
     words = '{"Appropriateness": 4, "Content": 3.5, "Grammar": 9, "Relevance": 0}'
-    control(url, script=[answered(f'Here: {words}')])
+    control(url, answered(f'Here: {words}'))
     [score] = scored('llm_eval', judge_name)
     # 9 is no rating from 0 to 5
     assert list(score.values.values()) == [4, 3.5, None, 0]

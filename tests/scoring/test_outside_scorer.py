@@ -33,6 +33,7 @@ from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import small_run, stage_means
 from tests.support.small_run import SMALL, small_config
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_no_compiled_file_beside_it_runs_in_its_place(tmp_path):
 
 
 def test_a_protocol_file_names_a_scorer_beside_it(tmp_path, encoder_folder):
-    (tmp_path / 'mine.py').write_text(Path(outside_scorer.__file__).read_text())
+    written(tmp_path, 'mine.py', Path(outside_scorer.__file__).read_text())
     protocol = tmp_path / 'my.yaml'
     text = 'scorer: {name: mine.py:Similarity, encoder: %s}\nroster: mini\n'
     protocol.write_text(text % encoder_folder)
@@ -281,7 +282,7 @@ def test_a_module_beside_a_scorer_that_it_imports_is_part_of_its_code(
 ):
     name = scorer_in_file(tmp_path, 'import near_a')
     for module, text in {'a': 'import near_b', 'b': '', 'c': ''}.items():
-        (tmp_path / f'near_{module}.py').write_text(text)
+        written(tmp_path, f'near_{module}.py', text)
     with user_error(f'PYTHONPATH={tmp_path} before the command finds .*near_a.py'):
         find_scorer(name, named_by_user=True)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -290,9 +291,9 @@ def test_a_module_beside_a_scorer_that_it_imports_is_part_of_its_code(
         return find_scorer(name, named_by_user=True).code.sha256
 
     before = digest()
-    (tmp_path / 'near_c.py').write_text('1')  # nobody imports it
+    written(tmp_path, 'near_c.py', '1')  # nobody imports it
     assert digest() == before
-    (tmp_path / 'near_b.py').write_text('1')
+    written(tmp_path, 'near_b.py', '1')
     files = [tmp_path / 'mine.py', tmp_path / 'near_a.py', tmp_path / 'near_b.py']
     contents = b''.join(file.read_bytes() for file in files)
     assert digest() == hashlib.sha256(contents).hexdigest() != before
@@ -344,7 +345,7 @@ def test_a_scorer_of_the_wrong_form_is_one_line(declared, returned, problem):
 
 def test_a_module_that_is_a_file_here_is_named_as_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / 'mine.py').write_text('raise SystemExit')
+    written(tmp_path, 'mine.py', 'raise SystemExit')
     with user_error(r'cannot be imported: .*; mine\.py:Mine names the file'):
         find_scorer('mine:Mine', named_by_user=True)
     with user_error('cannot be imported: SystemExit'):

@@ -92,13 +92,13 @@ def test_one_page_has_both_scorers_and_the_commands_of_each(tmp_path, chatmatch)
     assert made == before and (again / 'report.html').exists()
 
 
-def test_one_bot_is_no_tournament(tmp_path, chatmatch, capsys):
+def test_one_bot_is_no_tournament(tmp_path, chatmatch, printed):
     run = imported(tmp_path, CHATS, config=chatmatch)
     ScoreDialogues.main(run_dir=run)
     ranking = RankSystems.main(run_dir=run)
     (one,) = ranking.standings['Overall']
     assert one.rank is None and one.score is None
-    assert '1 system; a tournament needs two' in capsys.readouterr().out
+    assert '1 system; a tournament needs two' in printed()
     page = ReportRun.main(run_dir=run).read_text()
     assert '1 self-chats are no games of two systems' in page
     assert 'NaN' not in page.split('<script')[0]

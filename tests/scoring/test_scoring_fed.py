@@ -112,17 +112,12 @@ def test_order_of_tokens_changes_no_bit(logprobs):
     assert followup_score(logprobs, 'sum') == followup_score(sorted(logprobs), 'sum')
 
 
-def signature(followups=SETS, judge='known', **options):
-    likelihood = KnownJudge(lambda *_: (0.0,))
-    likelihood.signature = judge
-    return known_fed(likelihood, followups, **options).signature
-
-
 def test_signature_is_the_documented_one():
     # docs/fed.md; scores of a run are found by it, so it must not change
     fields = 'polarity:negative|token_reduction:mean|followup_reduction:sum'
     expected = f'scorer:fed|followups:{SETS.hash}|{fields}|judge:(known)'
-    assert signature() == expected
+    judge = KnownJudge(lambda *_: (0.0,))
+    assert known_fed(judge, SETS).signature == expected
 
 
 def test_a_wrong_option_is_refused_before_the_judge_is_loaded():

@@ -580,7 +580,7 @@ def test_what_is_missing_is_one_line(options, missing):
 
 
 def test_a_file_that_holds_no_statistics_is_named(options, tmp_path):
-    (tmp_path / 'statistics.npz').write_text('mean')
+    written(tmp_path, 'statistics.npz', 'mean')
     with user_error(r'statistics\.npz'):
         scores(options, TURN)
 

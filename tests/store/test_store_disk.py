@@ -17,7 +17,7 @@ from parlai_ext.store import PartialWork, locked, staged_folder, write_file
 from parlai_ext.store.disk import SAVE_SECONDS, encode
 from tests.support.forked import Forked
 from tests.support.store_samples import sample_run
-from tests.support.user_error import exit_line, user_error
+from tests.support.user_error import user_error
 
 
 class Write(Command):
@@ -44,10 +44,10 @@ def failing(monkeypatch, module, step, number):
 )
 @pytest.mark.parametrize('number', [errno.EFBIG, errno.ESTALE])
 def test_a_failing_disk_is_one_line_with_the_files_name(
-    tmp_path, monkeypatch, capsys, step, name, number
+    tmp_path, monkeypatch, exit_line, step, name, number
 ):
     failing(monkeypatch, os, step, number)
-    line = exit_line(capsys, Write.execute, {'folder': tmp_path})
+    line = exit_line(Write.execute, {'folder': tmp_path})
     assert line == f'error: {os.strerror(number)}: {tmp_path / name}\n'
 
 
@@ -93,18 +93,20 @@ def test_what_a_killed_writer_leaves_is_written_over(tmp_path):
 
 
 @pytest.mark.parametrize('number', [errno.ENOSPC, errno.EFBIG])
-def test_a_library_that_names_no_file_is_one_line_with_the_folder(capsys, number):
+def test_a_library_that_names_no_file_is_one_line_with_the_folder(exit_line, number):
     class Library(Command):
         def run(self):
             raise OSError(number, os.strerror(number))
 
-    line = exit_line(capsys, Library.execute, {'out': 'folder'})
+    line = exit_line(Library.execute, {'out': 'folder'})
     assert line == f'error: {os.strerror(number)}: folder\n'
 
 
-def test_a_file_system_without_locks_is_told_in_one_line(tmp_path, monkeypatch, capsys):
+def test_a_file_system_without_locks_is_told_in_one_line(
+    tmp_path, monkeypatch, exit_line
+):
     failing(monkeypatch, fcntl, 'flock', errno.ENOLCK)
-    line = exit_line(capsys, Write.execute, {'folder': tmp_path})
+    line = exit_line(Write.execute, {'folder': tmp_path})
     assert line.startswith(f'error: {tmp_path}/.lock ') and '--run-dir' in line
     assert not (tmp_path / 'ranking.json').exists()
 

@@ -12,14 +12,14 @@ from parlai_ext.scoring.base import ItemScore, Scorer
 WORDS = ('yes', 'no', 'well', 'fine', 'sure', 'thanks', 'maybe', 'never')
 
 
-def bench_of(labels, qualities, rows=(), unit='item', n=10, n_groups=10):
+def bench_of(labels, qualities, rows=()):
     """
     Return a bench of scorers with these labels on sets of turns with these qualities.
     """
     about = ('turn', ('Overall',), False)
     scorers = tuple(ScorerAbout(label, label, label, *about) for label in labels)
     sets = tuple(
-        SetAbout(name, '', '', '', 'turn', unit, None, tuple(q), n, n, n_groups, 1)
+        SetAbout(name, '', '', '', 'turn', 'item', None, tuple(q), 10, 10, 10, 1)
         for name, q in qualities.items()
     )
     return Bench(scorers, sets, tuple(rows), 0, 10)

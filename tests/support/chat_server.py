@@ -28,8 +28,8 @@ class State:
     the messages.
     """
 
+    script: list
     model: str | None = 'tiny-2024-05-13'
-    script: list = field(default_factory=list)
     hold: int = 1
     usage: bool = True
     echo: bool = False
@@ -179,13 +179,14 @@ def running_server():
         yield server.url
 
 
-def control(url, **state):
+def control(url, *script, **state):
     """
-    Let the server forget everything, and behave like this from now on.
+    Let the server forget everything, and behave like this from now on: the script for
+    the next requests, and what else `State` says.
     """
     server = _servers[url]
     with server.changed:
-        server.state = State(**state)
+        server.state = State(script=list(script), **state)
         server.changed.notify_all()
 
 

@@ -131,18 +131,6 @@ def download(datapath):
 """
 
 
-def add_model(home, server, name, files=('m.tgz',), version='v1.0', flat=False):
-    """
-    Write a zoo module as ParlAI's are, its files on our server.
-    """
-    (home / 'fake').mkdir(exist_ok=True)
-    (home / 'fake' / '__init__.py').touch()
-    text = ZOO_MODULE.format(
-        name=name, files=list(files), version=version, url=f'{server.url}/a', flat=flat
-    )
-    (home / 'fake' / f'{name}.py').write_text(text)
-
-
 @pytest.fixture
 def server(monkeypatch):
     """
@@ -178,6 +166,25 @@ def forget():
         del sys.modules[name]
     if hasattr(parlai.zoo, 'fake'):
         del parlai.zoo.fake
+
+
+@pytest.fixture
+def add_model(zoo_home, server):
+    """
+    Give a function that writes a zoo module as ParlAI's are, its files on our server.
+    """
+    fake = zoo_home / 'fake'
+
+    def add(name, files=('m.tgz',), version='v1.0', flat=False):
+        fake.mkdir(exist_ok=True)
+        (fake / '__init__.py').touch()
+        url, names = f'{server.url}/a', list(files)
+        text = ZOO_MODULE.format(
+            name=name, files=names, version=version, url=url, flat=flat
+        )
+        (fake / f'{name}.py').write_text(text)
+
+    return add
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from huggingface_hub import constants
 
 from parlai_ext import zoo_configs
+from parlai_ext.core import known_values
 from parlai_ext.files import model_card, shipped_systems
 from parlai_ext.systems.catalogue import fetch_model
 from tests.support.download_server import sha256
@@ -36,7 +37,7 @@ def card_text(contents=FILES, **changes):
         'files': files,
         **changes,
     }
-    return json.dumps({key: value for key, value in card.items() if value is not None})
+    return json.dumps(known_values(card))
 
 
 def forget_cards():

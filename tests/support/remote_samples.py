@@ -82,11 +82,13 @@ def chat_reply(text):
     return words_for([('user', text)])
 
 
-def replies_of(endpoint, n=1, **opt):
+@pytest.fixture
+def replies_of(endpoint):
     """
-    Return the replies of a system with a pinned model to so many conversations.
+    A function that returns the replies of a system to so many conversations; its model
+    is pinned unless the options say otherwise.
     """
-    return endpoint(**PINNED, **opt).replies(hellos(n))
+    return lambda n=1, **opt: endpoint(**{**PINNED, **opt}).replies(hellos(n))
 
 
 def make_remote(folder, url, name='remote', **opt):

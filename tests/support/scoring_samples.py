@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from parlai_ext.core import Answer, Opener, Roster, System
+from parlai_ext.core import Answer, Opener, Roster, System, grouped
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.scoring import fed as fed_module
 from parlai_ext.scoring.base import ScoringItem
@@ -125,13 +125,14 @@ def stage_means(run, signature):
     """
     Return the mean of a run's scores by dimension.
     """
-    found = {}
-    for shard in run.dialogue_shards():
-        for scored in run.scores(signature).read(shard):
-            for score in scored.scores:
-                if score.value is not None:
-                    found.setdefault(score.dimension, []).append(score.value)
-    return {name: fmean(values) for name, values in found.items()}
+    by_dimension = grouped(
+        (score.dimension, score.value)
+        for shard in run.dialogue_shards()
+        for scored in run.scores(signature).read(shard)
+        for score in scored.scores
+        if score.value is not None
+    )
+    return {name: fmean(values) for name, values in by_dimension.items()}
 
 
 def overall(scorer, response, *references, context=(), models=None, **options):

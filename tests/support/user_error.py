@@ -22,15 +22,3 @@ def error_line(call, *args, **options):
     with user_error() as caught:
         call(*args, **options)
     return str(caught.value)
-
-
-def exit_line(capsys, call, *args, code=1):
-    """
-    Return the one line of an error with which a call leaves, by this exit code.
-    """
-    with pytest.raises(SystemExit) as left:
-        call(*args)
-    line = capsys.readouterr().err
-    assert line.startswith('error: ') and line.count('\n') == 1
-    assert left.value.code == code
-    return line

@@ -53,10 +53,10 @@ def target(tmp_path):
     """
     Give a folder inside another that must not change, with a file of its own.
     """
-    (tmp_path / 'outside.txt').write_text('mine')
+    written(tmp_path, 'outside.txt', 'mine')
     folder = tmp_path / 'in' / 'target'
     folder.mkdir(parents=True)
-    (folder / 'old').write_text('old')
+    written(folder, 'old', 'old')
     return folder
 
 
@@ -199,7 +199,7 @@ def test_a_folder_may_be_listed_twice(target):
 def test_leftovers_of_a_killed_unpacking_are_no_part_of_the_next(target):
     left = target / '.x.tgz.unpacked'
     left.mkdir()
-    (left / 'half').write_text('half')
+    written(left, 'half', 'half')
     unpack(written(target, 'x.tgz', tar_of(GOOD)), target)
     assert not left.exists() and not (target / 'half').exists()
 

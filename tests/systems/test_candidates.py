@@ -11,7 +11,6 @@ from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System
 from parlai_ext.systems.identity import candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import candidates_file, parse_spec, to_download
-from tests.support.no_network import refuse_connections
 from tests.support.talk import loaded
 from tests.support.user_error import user_error
 
@@ -142,8 +141,8 @@ def test_an_unknown_task_names_the_nearest():
         identity(system)
 
 
-def test_data_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
-    refuse_connections(monkeypatch)
+@pytest.mark.usefixtures('addresses_asked')
+def test_data_that_cannot_be_had_is_one_line(tmp_path):
     with user_error("data of task 'convai2' cannot be had"):
         candidates_file('task:convai2')
     assert not (tmp_path / 'parlai_ext').exists()

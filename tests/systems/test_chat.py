@@ -152,8 +152,12 @@ def tokenizer():
     return make_tokenizer(['tea', 'rain'])
 
 
-def rendered(tokenizer, template, opens=True, **more):
-    return render_chat(
+@pytest.fixture
+def rendered(tokenizer):
+    """
+    A function that returns the messages in a template.
+    """
+    return lambda template, opens=True, **more: render_chat(
         tokenizer, MESSAGES, template, add_generation_prompt=opens, more=more
     )
 
@@ -171,8 +175,8 @@ def rendered(tokenizer, template, opens=True, **more):
     ],
 )
 @pytest.mark.parametrize('opens', [True, False])
-def test_a_text_is_that_of_transformers(template, opens, tokenizer):
-    text = rendered(tokenizer, template, opens, extra=[1, 'x'])
+def test_a_text_is_that_of_transformers(template, opens, tokenizer, rendered):
+    text = rendered(template, opens, extra=[1, 'x'])
     assert text == tokenizer.apply_chat_template(
         MESSAGES,
         chat_template=template,
@@ -182,12 +186,12 @@ def test_a_text_is_that_of_transformers(template, opens, tokenizer):
     )
 
 
-def test_a_template_that_refuses_or_fails_is_told_apart(tokenizer):
+def test_a_template_that_refuses_or_fails_is_told_apart(rendered):
     with pytest.raises(TemplateProblem, match='^no tea$') as caught:
-        rendered(tokenizer, "{{ raise_exception('no tea') }}")
+        rendered("{{ raise_exception('no tea') }}")
     assert caught.value.kind == 'TemplateError'
     with pytest.raises(TemplateProblem) as caught:
-        rendered(tokenizer, '{% for %}')
+        rendered('{% for %}')
     assert caught.value.kind == 'TemplateSyntaxError'
 
 
@@ -208,37 +212,37 @@ DOUBLED = (
         "{{ 'a' * 20000000 }}",  # a text that no model reads
     ],
 )
-def test_a_template_that_costs_without_end_is_stopped(template, tokenizer, monkeypatch):
-    assert rendered(tokenizer, '{{ bos_token }}')  # the process is there
+def test_a_template_that_costs_without_end_is_stopped(template, rendered, monkeypatch):
+    assert rendered('{{ bos_token }}')  # the process is there
     monkeypatch.setattr(rendering, 'SECONDS', 0.4)
     with pytest.raises(TemplateProblem) as caught:
-        rendered(tokenizer, template)
+        rendered(template)
     assert '\n' not in str(caught.value)
     monkeypatch.undo()
-    assert rendered(tokenizer, '{{ bos_token }}') == '<s>'  # for the next one
+    assert rendered('{{ bos_token }}') == '<s>'  # for the next one
 
 
 @pytest.mark.slow
-def test_the_process_may_be_killed_and_a_fork_has_its_own(tokenizer):
-    assert rendered(tokenizer, 'a') == 'a'
+def test_the_process_may_be_killed_and_a_fork_has_its_own(rendered):
+    assert rendered('a') == 'a'
     server = fork_server._server()[1]
     server.kill()
     server.wait()
     rendering._renderer(os.getpid())._channel.close()
     with pytest.raises(TemplateProblem):
-        rendered(tokenizer, 'b')
-    assert rendered(tokenizer, 'b') == 'b'
-    assert said_in_child(lambda: rendered(tokenizer, 'c')) == 'c'
-    assert rendered(tokenizer, 'd') == 'd'
+        rendered('b')
+    assert rendered('b') == 'b'
+    assert said_in_child(lambda: rendered('c')) == 'c'
+    assert rendered('d') == 'd'
 
 
-def test_an_interrupted_question_leaves_no_answer_for_the_next(tokenizer, monkeypatch):
+def test_an_interrupted_question_leaves_no_answer_for_the_next(rendered, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    assert rendered(tokenizer, 'a') == 'a'
+    assert rendered('a') == 'a'
     monkeypatch.setattr(fork_server.ForkedWorker, '_answer', interrupted)
     with pytest.raises(KeyboardInterrupt):
-        rendered(tokenizer, 'b')
+        rendered('b')
     monkeypatch.undo()
-    assert rendered(tokenizer, 'c') == 'c'
+    assert rendered('c') == 'c'

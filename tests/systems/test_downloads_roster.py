@@ -21,8 +21,7 @@ from parlai_ext.systems.fetch.checked_downloads import (
 from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support import families
-from tests.support.download_server import add_model, seen, sha256, tar_of
-from tests.support.no_network import refuse_connections
+from tests.support.download_server import seen, sha256, tar_of
 from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
 from tests.support.written import written
@@ -39,13 +38,13 @@ LOCK = 'models/parlai_ext.lock.json'
 
 
 @pytest.fixture
-def models(server, zoo_home):
+def models(server, add_model):
     """
     Put a good and a forbidden model into the zoo.
     """
     server.files['/a/good.tgz'] = tar_of({'model': b'weights'})
-    add_model(zoo_home, server, 'good', ['good.tgz'])
-    add_model(zoo_home, server, 'bad', ['bad.tgz'])
+    add_model('good', ['good.tgz'])
+    add_model('bad', ['bad.tgz'])
 
 
 def system(name, model, **opt):
@@ -59,10 +58,9 @@ def test_what_failed_is_not_asked_for_again(models, server):
     assert [f.reason.partition(': ')[2] for f in results][0] in results[1].reason
 
 
-def test_a_silent_server_is_asked_once(models, monkeypatch):
-    asked = refuse_connections(monkeypatch)
+def test_a_silent_server_is_asked_once(models, addresses_asked):
     results = download_systems([system('A', 'bad'), system('B', 'good')])
-    assert len(asked) == 1
+    assert len(addresses_asked) == 1
     assert all('cannot be reached' in f.reason for f in results)
 
 
@@ -109,7 +107,7 @@ def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch
     assert LockFile(data / LOCK).entries() == {url: Entry(sha256(b'weights'), 7)}
 
 
-def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, capsys):
+def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, printed):
     targets = [
         {'name': name, 'opt': system(name, model).opt}
         for name, model in (('A', 'bad'), ('B', 'good'))
@@ -119,10 +117,10 @@ def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, capsys)
     with pytest.raises(SystemExit) as caught:
         CheckRoster.execute(vars(CheckRoster.parser().parse_args(map(str, args))))
     assert caught.value.code == 1
-    printed = capsys.readouterr().out
-    assert "system 'A': model_file: zoo:fake/bad/model cannot be downl" in printed
-    assert 'bad.tgz answers 404' in printed
-    assert 'B: downloaded zoo:fake/good/model' in printed
+    text = printed()
+    assert "system 'A': model_file: zoo:fake/bad/model cannot be downl" in text
+    assert 'bad.tgz answers 404' in text
+    assert 'B: downloaded zoo:fake/good/model' in text
     assert 'good.tgz' in lock.read_text() and 'bad.tgz' not in lock.read_text()
     assert seen(data)[1] == []
 

@@ -16,7 +16,7 @@ from parlai_ext.engines import downloads_folder
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from tests.support.download_server import add_model, forget, seen, sha256, tar_of
+from tests.support.download_server import forget, seen, sha256, tar_of
 from tests.support.user_error import error_line, user_error
 from tests.support.waiting import comes_true
 from tests.support.written import json_in
@@ -36,12 +36,12 @@ BUILT = ['models/fake/m/.built', 'models/fake/m/model', LOCK]
 
 
 @pytest.fixture
-def model(server, zoo_home):
+def model(server, add_model):
     """
     Put a model into the zoo and return its archive's bytes.
     """
     server.files['/a/m.tgz'] = tar_of({'./model': MODEL})
-    add_model(zoo_home, server, 'm')
+    add_model('m')
     return server.files['/a/m.tgz']
 
 
@@ -86,9 +86,9 @@ def test_what_is_not_a_model_leaves_nothing(model, fetch_model, data, server):
 
 
 def test_of_two_archives_both_are_there_or_none(
-    model, fetch_model, data, server, zoo_home
+    model, fetch_model, data, server, add_model
 ):
-    add_model(zoo_home, server, 'two', ['m.tgz', 'n.tgz'])
+    add_model('two', ['m.tgz', 'n.tgz'])
     with user_error('n.tgz answers 404'):
         fetch_model('two')
     assert seen(data)[0] == []
@@ -99,40 +99,40 @@ def test_of_two_archives_both_are_there_or_none(
 
 
 def test_a_file_that_is_no_archive_is_put_beside_the_model(
-    model, fetch_model, data, server, zoo_home
+    model, fetch_model, data, server, add_model
 ):
     server.files['/a/model'] = MODEL
-    add_model(zoo_home, server, 'plain', ['model'])
+    add_model('plain', ['model'])
     assert fetch_model('plain').read_bytes() == MODEL
     assert seen(data)[1] == []
 
 
-def test_flat_models_are_flat(fetch_model, server, zoo_home):
+def test_flat_models_are_flat(fetch_model, server, add_model):
     server.files['/a/m.tgz'] = tar_of({'some/where/model': MODEL})
-    add_model(zoo_home, server, 'flat', flat=True)
+    add_model('flat', flat=True)
     assert fetch_model('flat').read_bytes() == MODEL
 
 
-def renewed(server, zoo_home, content):
+def renewed(server, add_model, content):
     server.files['/a/v2.tgz'] = content
-    add_model(zoo_home, server, 'm', ['v2.tgz'], 'v2.0')
+    add_model('m', ['v2.tgz'], 'v2.0')
     forget()
 
 
 def test_a_newer_version_takes_the_place_of_the_older(
-    model, fetch_model, data, server, zoo_home
+    model, fetch_model, data, server, add_model
 ):
     (fetch_model('m').parent / 'of_the_old').touch()
-    renewed(server, zoo_home, tar_of({'model': b'new'}))
+    renewed(server, add_model, tar_of({'model': b'new'}))
     assert fetch_model('m').read_bytes() == b'new'
     assert seen(data) == (BUILT, [])
 
 
 def test_a_newer_version_that_fails_leaves_the_older(
-    model, fetch_model, data, server, zoo_home
+    model, fetch_model, data, server, add_model
 ):
     file = fetch_model('m')
-    renewed(server, zoo_home, b'<html>')
+    renewed(server, add_model, b'<html>')
     with user_error('web page'):
         fetch_model('m')
     assert file.read_bytes() == MODEL
@@ -179,14 +179,14 @@ def start(when='never'):
     return process
 
 
-def upload(server, zoo_home):
+def upload(server, add_model):
     server.files['/a/m.tgz'] = tar_of({'model': MODEL_KILLED, 'model.opt': b'{}'})
-    add_model(zoo_home, server, 'm')
+    add_model('m')
     return len(server.files['/a/m.tgz'])
 
 
-def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
-    size = upload(server, zoo_home)
+def test_killed_in_the_middle_of_a_file(server, add_model, data, fetch_model):
+    size = upload(server, add_model)
     server.holds = 2_000_000
     process = start()
     try:
@@ -210,8 +210,8 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
 
 
 @pytest.mark.parametrize('when', ['unpacking', 'building'])
-def test_killed_after_the_download(when, server, zoo_home, data, fetch_model):
-    upload(server, zoo_home)
+def test_killed_after_the_download(when, server, add_model, data, fetch_model):
+    upload(server, add_model)
     process = start(when)
     process.join(100)
     assert process.exitcode == -signal.SIGKILL
@@ -221,8 +221,8 @@ def test_killed_after_the_download(when, server, zoo_home, data, fetch_model):
     assert seen(data)[1] == []
 
 
-def test_two_processes_fetch_a_model_once(server, zoo_home, data):
-    upload(server, zoo_home)
+def test_two_processes_fetch_a_model_once(server, add_model, data):
+    upload(server, add_model)
     both = [start() for _ in range(2)]
     for process in both:
         process.join(100)
@@ -249,11 +249,11 @@ def download(datapath):
 
 
 def test_a_module_that_unpacks_by_itself_downloads_through_us_too(
-    fetch_model, data, server, zoo_home
+    fetch_model, data, server, zoo_home, add_model
 ):
     # as parlai/zoo/hallucination/wiki_passages.py
     server.files['/a/model.gz'] = gzip.compress(MODEL)
-    add_model(zoo_home, server, 'm')
+    add_model('m')
     url = f'{server.url}/a/model.gz'
     (zoo_home / 'fake' / 'own.py').write_text(PLAIN.format(url=url))
     assert zoo.needed_downloads('zoo:fake/own/model') == [url]

@@ -20,7 +20,6 @@ from tests.support import family_fid, family_hf
 from tests.support.families import FAMILIES
 from tests.support.family_fid import RERANKER, write_passages
 from tests.support.lockstep_play import DECODING, play, row
-from tests.support.no_network import refuse_sockets
 from tests.support.talk import loaded
 from tests.support.tiny_models import WORDS, in_float64, make_ranker, sentences
 from tests.support.user_error import user_error
@@ -38,6 +37,9 @@ WITH_PASSAGES = family_fid.KINDS
 HF = family_hf.FAMILIES
 
 
+# a look at the hub, or a download, fails
+pytestmark = pytest.mark.usefixtures('no_network')
+
 ALL = {**FAMILIES, **WITH_PASSAGES, **HF, 'causal_lm': family_hf.causal_lm}
 
 
@@ -51,14 +53,6 @@ SPEAKERS = [
     ('sequence', 'blocking'),
     ('turn', 'blocking'),
 ]
-
-
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch):
-    """
-    Make a look at the hub, or a download, fail.
-    """
-    refuse_sockets(monkeypatch)
 
 
 @pytest.fixture(scope='module', autouse=True)

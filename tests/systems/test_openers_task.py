@@ -11,7 +11,6 @@ from parlai.core.teachers import create_task_agent_from_taskname
 from parlai_ext.core import Opener
 from parlai_ext.systems import task_data
 from parlai_ext.systems.task_data import load_openers
-from tests.support.no_network import refuse_connections
 from tests.support.user_error import error_line, user_error
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
@@ -98,8 +97,8 @@ def test_the_shipped_openers_are_60_to_100_different_pairs(tmp_path):
     assert not list(tmp_path.iterdir())  # nothing is downloaded
 
 
-def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
-    refuse_connections(monkeypatch)
+@pytest.mark.usefixtures('addresses_asked')
+def test_offline_is_one_line_that_names_the_way_around(tmp_path):
     with user_error('--openers-file'):
         load_openers('ext:empathetic_openers')
     assert not list(tmp_path.rglob('*.tar.gz'))

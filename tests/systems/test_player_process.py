@@ -35,7 +35,6 @@ from parlai_ext.systems.random_numbers import (
 from parlai_ext.systems.spending import meter_of, spending_of
 from parlai_ext.worlds.block_player import Lockstep
 from tests.support.lockstep_play import row
-from tests.support.no_network import refuse_connections
 from tests.support.strange_agents import strange_system
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
@@ -189,13 +188,14 @@ def test_what_it_prints_and_logs_is_shown_here(player, capfd, caplog):
     assert 'rain' in caplog.messages
 
 
-def test_a_tokenizer_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
-    asked = refuse_connections(monkeypatch)
+def test_a_tokenizer_that_cannot_be_had_is_one_line(
+    tmp_path, monkeypatch, addresses_asked
+):
     system = strange_system(tmp_path, monkeypatch, dict_tokenizer='gpt2')
     line = "^system 'strange': dict_tokenizer: http.*cannot be reached"
     with data_in(str(tmp_path)), user_error(line):
         check_options_apart(system)
-    assert asked  # from here: the process of its own may not
+    assert addresses_asked  # from here: the process of its own may not
 
 
 def played(players):

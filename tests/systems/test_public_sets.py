@@ -37,13 +37,13 @@ def web(monkeypatch):
     return texts
 
 
-def test_a_set_is_fetched_once_with_its_licence_shown(web, capsys):
+def test_a_set_is_fetched_once_with_its_licence_shown(web, printed):
     data = with_public_sets(ToxicData(path='diasafety', pairs='all'))
     assert [len(pairs) for pairs in read_pairs(data).values()] == [1, 1, 1]
-    assert 'Apache-2.0' in capsys.readouterr().out
+    assert 'Apache-2.0' in printed()
     web.clear()
     assert with_public_sets(ToxicData(path='diasafety')).path == data.path
-    assert not capsys.readouterr().out
+    assert not printed()
 
 
 def test_a_folder_of_this_name_and_other_paths_stay(web, tmp_path, monkeypatch):

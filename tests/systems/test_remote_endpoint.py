@@ -21,7 +21,6 @@ from tests.support.remote_samples import (
     chat_reply,
     hellos,
     make_remote,
-    replies_of,
     talk,
 )
 from tests.support.user_error import user_error
@@ -30,21 +29,21 @@ pytest_plugins = ['tests.support.remote_samples']
 pin = Remote().pin
 
 
-def test_as_many_requests_as_allowed_are_under_way_at_once(url, endpoint):
+def test_as_many_requests_as_allowed_are_under_way_at_once(url, replies_of):
     control(url, hold=4)
-    replies_of(endpoint, 12, remote_concurrency=4)
+    replies_of(12, remote_concurrency=4)
     assert most_at_once(url) == 4
 
 
-def test_the_same_conversation_is_the_same_bytes(url, endpoint):
+def test_the_same_conversation_is_the_same_bytes(url, replies_of):
     for extra in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}'):
-        endpoint(remote_extra=extra, **NO_CACHE).replies(hellos(1))
+        replies_of(remote_extra=extra, remote_cache='none')
     first, second = received(url)
     assert first['body'] == second['body']
 
 
-def test_a_second_run_asks_nothing(url, endpoint):
-    first = replies_of(endpoint, 5)
+def test_a_second_run_asks_nothing(url, endpoint, replies_of):
+    first = replies_of(5)
     control(url)
     again = endpoint(**PINNED)
     assert again.replies(hellos(5)) == first
@@ -52,10 +51,10 @@ def test_a_second_run_asks_nothing(url, endpoint):
     assert (again.usage['requests'], again.usage['cached']) == (0, 5)
 
 
-def test_an_empty_reply_is_asked_for_again(url, endpoint):
-    control(url, script=['empty'])
-    assert [reply.text for reply in replies_of(endpoint, 1)] == ['']
-    assert [reply.text for reply in replies_of(endpoint, 1)] == [chat_reply('hello 0')]
+def test_an_empty_reply_is_asked_for_again(url, replies_of):
+    control(url, 'empty')
+    assert [reply.text for reply in replies_of()] == ['']
+    assert [reply.text for reply in replies_of()] == [chat_reply('hello 0')]
 
 
 @pytest.mark.parametrize('opt, n', [(PINNED, 1), (NO_CACHE, 3)])
@@ -65,9 +64,9 @@ def test_with_a_cache_equal_conversations_are_asked_once(url, endpoint, opt, n):
     assert [a.text for a in found] == [chat_reply('Hi.')] * 3
 
 
-def test_the_rate_holds_for_every_request(url, endpoint, waits):
-    control(url, script=[{'status': 500}])
-    endpoint(remote_rate=1e-6, remote_concurrency=1, **PINNED).replies(hellos(1))
+def test_the_rate_holds_for_every_request(url, replies_of, waits):
+    control(url, {'status': 500})
+    replies_of(remote_rate=1e-6, remote_concurrency=1)
     back_off, turn = waits
     # 60 seconds a minute / 1e-6 a minute, less what has passed
     assert back_off <= 1 and turn == pytest.approx(6e7, rel=1e-3)
@@ -75,7 +74,7 @@ def test_the_rate_holds_for_every_request(url, endpoint, waits):
 
 def test_ctrl_c_waits_for_no_answer(url, endpoint):
     # the server holds its answers back for ten times as long as we are ready to wait
-    control(url, script=['hang'] * 20)
+    control(url, *['hang'] * 20)
     system = endpoint(remote_timeout=600, **NO_CACHE)
 
     def ask():
@@ -95,10 +94,10 @@ def test_ctrl_c_waits_for_no_answer(url, endpoint):
     assert child.exitcode == 0
 
 
-def test_redirects_are_not_followed(url, endpoint):
-    control(url, script=[{'status': 307, 'headers': {'Location': f'{url}/elsewhere'}}])
+def test_redirects_are_not_followed(url, replies_of):
+    control(url, {'status': 307, 'headers': {'Location': f'{url}/elsewhere'}})
     with user_error(f'redirects to {url}/elsewhere'):
-        replies_of(endpoint)
+        replies_of()
     assert len(received(url)) == 1
 
 
@@ -112,21 +111,21 @@ def proxy(monkeypatch):
     return lambda address: monkeypatch.setenv('http_proxy', address)
 
 
-def test_the_proxy_of_the_environment_is_asked(url, endpoint, proxy):
+def test_the_proxy_of_the_environment_is_asked(url, replies_of, proxy):
     proxy(url)
-    replies_of(endpoint, remote_url='http://chat.example/v1')
+    replies_of(remote_url='http://chat.example/v1')
     assert received(url)[0]['path'] == 'http://chat.example/v1/chat/completions'
 
 
-def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, proxy):
+def test_a_server_on_this_machine_is_asked_without_the_proxy(replies_of, proxy):
     proxy('http://127.0.0.1:9')
-    system = endpoint(remote_retries=0, **PINNED)
-    assert system.replies(hellos(1))[0].text == chat_reply('hello 0')
+    [reply] = replies_of(remote_retries=0)
+    assert reply.text == chat_reply('hello 0')
 
 
-def test_cookies_are_not_sent_back(url, endpoint):
-    control(url, script=[{'status': 500, 'headers': {'Set-Cookie': 'who=me'}}])
-    replies_of(endpoint)
+def test_cookies_are_not_sent_back(url, replies_of):
+    control(url, {'status': 500, 'headers': {'Set-Cookie': 'who=me'}})
+    replies_of()
     assert [request['cookie'] for request in received(url)] == [None, None]
 
 

@@ -14,7 +14,7 @@ from parlai_ext.core import UserError, Utterance, name_secret
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.families import Remote
 from tests.support.chat_server import control, received
-from tests.support.remote_samples import PINNED, hellos, make_remote, replies_of
+from tests.support.remote_samples import PINNED, hellos, make_remote
 from tests.support.store_samples import first_shard, sample_dialogue, sample_manifest
 from tests.support.user_error import user_error
 
@@ -31,11 +31,11 @@ def key(monkeypatch):
     monkeypatch.setenv('TRY_REMOTE_KEY', KEY)
 
 
-def test_without_a_variable_no_key_is_sent(url, endpoint, tmp_path, monkeypatch):
+def test_without_a_variable_no_key_is_sent(url, replies_of, tmp_path, monkeypatch):
     # requests would take this one
     (tmp_path / 'netrc').write_text('machine 127.0.0.1 login me password pw\n')
     monkeypatch.setenv('NETRC', str(tmp_path / 'netrc'))
-    replies_of(endpoint)
+    replies_of()
     assert received(url)[0]['key'] is None
 
 
@@ -58,22 +58,22 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize('trouble', TROUBLES.values(), ids=TROUBLES)
-def test_no_line_about_a_failure_holds_the_key(url, endpoint, caplog, trouble):
+def test_no_line_about_a_failure_holds_the_key(url, replies_of, caplog, trouble):
     caplog.set_level(logging.DEBUG)
-    control(url, script=[trouble] * 2)
+    control(url, trouble, trouble)
     with user_error() as raised:
-        endpoint(**KEYED).replies(hellos(1))
+        replies_of(**KEYED)
     words = ''.join(traceback.format_exception(raised.value)) + caplog.text
     assert KEY[:7] not in words.replace('TRY_REMOTE_KEY', '')
 
 
 def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
-    url, endpoint, tmp_path
+    url, replies_of, tmp_path
 ):
     message = {'content': f'You are {KEY}, are you?'}
     body = {'choices': [{'message': message}], 'model': PINNED['remote_dated_model']}
-    control(url, script=[{'status': 200, 'body': body}])
-    [answer] = endpoint(**KEYED).replies(hellos(1))
+    control(url, {'status': 200, 'body': body})
+    [answer] = replies_of(**KEYED)
     assert answer.text == 'You are $TRY_REMOTE_KEY, are you?'
     files = [path for path in tmp_path.rglob('*') if path.is_file()]
     assert files
@@ -105,7 +105,7 @@ def test_a_key_in_the_path_is_posted_and_shown_by_its_name(url, endpoint):
     assert system.settings.endpoint == shown
     named = endpoint(**{**KEYED, **in_path(url, '$TRY_REMOTE_KEY')})
     assert named.settings == system.settings
-    control(url, script=[{'status': 404}])
+    control(url, {'status': 404})
     with user_error(re.escape(f'remote_url: {shown} refuses')):
         system.replies(hellos(1))
     assert received(url)[0]['path'] == f'/hook/{KEY}/v1/chat/completions'

@@ -13,7 +13,7 @@ import pytest
 from parlai_ext.systems.remote.endpoint import Pace, ReplyCache, delay
 from parlai_ext.systems.remote.settings import RemoteReply
 from tests.support.chat_server import control, received
-from tests.support.remote_samples import PINNED, chat_reply, hellos, replies_of
+from tests.support.remote_samples import PINNED, chat_reply, hellos
 from tests.support.user_error import error_line, user_error
 
 pytest_plugins = ['tests.support.remote_samples']
@@ -32,10 +32,10 @@ pytest_plugins = ['tests.support.remote_samples']
     ],
 )
 def test_what_passes_is_waited_for_twice_as_long_each_time(
-    url, endpoint, waits, trouble
+    url, replies_of, waits, trouble
 ):
-    control(url, script=[trouble, trouble])
-    [answer] = replies_of(endpoint)
+    control(url, trouble, trouble)
+    [answer] = replies_of()
     assert answer.text == chat_reply('hello 0')
     first, second = waits
     assert 0.5 <= first <= 1 and 1 <= second <= 2
@@ -53,12 +53,12 @@ def test_what_passes_is_waited_for_twice_as_long_each_time(
     ],
 )
 def test_the_wait_that_the_server_asks_for_is_kept(
-    url, endpoint, waits, header, least, most
+    url, replies_of, waits, header, least, most
 ):
     if header == 'in 500 s':
         header = formatdate(time.time() + 500, usegmt=True)
-    control(url, script=[{'status': 429, 'headers': {'Retry-After': header}}])
-    replies_of(endpoint)
+    control(url, {'status': 429, 'headers': {'Retry-After': header}})
+    replies_of()
     [wait] = waits
     assert least <= wait <= most
 
@@ -75,23 +75,23 @@ def test_the_wait_that_the_server_asks_for_is_kept(
     ],
 )
 def test_what_does_not_pass_is_one_line_at_once(
-    url, endpoint, waits, status, error, line
+    url, replies_of, waits, status, error, line
 ):
     more = {'headers': {'Retry-After': '86400'}, 'body': {'error': error}}
-    control(url, script=[{'status': status, **more}])
+    control(url, {'status': status, **more})
     with user_error(line):
-        replies_of(endpoint)
+        replies_of()
     assert waits == []
 
 
-def test_a_page_of_words_is_shortened(url, endpoint):
-    control(url, script=[{'status': 400, 'body': {'error': 'why ' * 500}}])
-    assert len(error_line(replies_of, endpoint)) < 400
+def test_a_page_of_words_is_shortened(url, replies_of):
+    control(url, {'status': 400, 'body': {'error': 'why ' * 500}})
+    assert len(error_line(replies_of)) < 400
 
 
 @pytest.mark.parametrize('act', ['hang', 'drip', 'drip head'])
 def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, act):
-    control(url, script=[act] * 2)
+    control(url, act, act)
     system = endpoint(remote_timeout=0.3, remote_retries=1, **PINNED)
     line = r'cannot be reached after 2 tries \(no answer within 0.3 s\)'
     with user_error(line):
@@ -104,32 +104,34 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, act):
 def test_half_characters_of_an_endpoint_are_replaced(url, endpoint):
     message = {'content': 'half \ud83d', 'role': 'assistant'}
     body = {'choices': [{'message': message}], 'model': 'm \udc00'}
-    control(url, script=[{'status': 200, 'body': body}] * 2)
+    control(url, *[{'status': 200, 'body': body}] * 2)
     system = endpoint()
     [reply] = system.replies(hellos(1))
     assert (reply.text, system.dated_name()) == ('half \ufffd', 'm \ufffd')
 
 
-def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, endpoint):
-    control(url, script=[{'status': 200, 'body': {'you': 'sent'}}] * 2)
+def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(
+    url, replies_of
+):
+    control(url, *[{'status': 200, 'body': {'you': 'sent'}}] * 2)
     line = r'gives no answer after 2 tries \(it answers in another format'
     with user_error(line):
-        replies_of(endpoint, remote_retries=1)
+        replies_of(remote_retries=1)
 
 
-def test_what_was_answered_before_it_went_down_is_not_asked_again(url, endpoint):
-    control(url, script=['reply', 'reply', {'status': 400}])
+def test_what_was_answered_before_it_went_down_is_not_asked_again(url, replies_of):
+    control(url, 'reply', 'reply', {'status': 400})
     with user_error():
-        replies_of(endpoint, 4, remote_concurrency=1)
+        replies_of(4, remote_concurrency=1)
     control(url)
-    replies_of(endpoint, 4, remote_concurrency=1)
+    replies_of(4, remote_concurrency=1)
     assert len(received(url)) == 2
 
 
-def test_a_conversation_that_is_too_long_ends_alone(url, endpoint):
+def test_a_conversation_that_is_too_long_ends_alone(url, replies_of):
     error = {'code': 'context_length_exceeded', 'message': 'at most 8 tokens'}
-    control(url, script=[{'status': 400, 'body': {'error': error}}])
-    found = replies_of(endpoint, 2, remote_concurrency=1)
+    control(url, {'status': 400, 'body': {'error': error}})
+    found = replies_of(2, remote_concurrency=1)
     assert [a.text is None for a in found] == [True, False]
 
 

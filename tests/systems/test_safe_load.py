@@ -367,7 +367,7 @@ def test_a_model_in_training_is_read_with_all_of_its_state(
 ):
     compat.apply()
     lines = (f'text:{s}\tlabels:{s}\tepisode_done:True\n' for s in sentences(4))
-    (tmp_path / 'data.txt').write_text(''.join(lines))
+    written(tmp_path, 'data.txt', ''.join(lines))
     path = str(tmp_path / 'model')
     TrainModel.main(
         **SIZES,

@@ -60,7 +60,7 @@ def in_index(folder, name, named=None):
 
 
 def adapter(folder):
-    (folder / 'adapter_config.json').write_text('{"peft_type": "LORA"}')
+    written(folder, 'adapter_config.json', '{"peft_type": "LORA"}')
     return f'{folder} is an adapter'
 
 

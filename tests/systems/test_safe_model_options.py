@@ -50,8 +50,8 @@ def marker(tmp_path, monkeypatch):
     found = tmp_path / 'marker'
     home = tmp_path / 'home' / 'strange_one'
     home.mkdir(parents=True)
-    (home / '__init__.py').write_text(FOREIGN.format(marker=str(found)))
-    (home / 'agents.py').write_text('')
+    written(home, '__init__.py', FOREIGN.format(marker=str(found)))
+    written(home, 'agents.py', '')
     monkeypatch.syspath_prepend(str(home.parent))
     yield found
     for name in [n for n in sys.modules if n.startswith('strange_one')]:

@@ -75,10 +75,10 @@ def test_an_agent_that_is_no_scorer_is_refused(tmp_path):
         EvalModel.main(model='repeat_query', task='ext:judged', judged_file=path)
 
 
-def test_items_can_be_displayed(tmp_path, capsys):
+def test_items_can_be_displayed(tmp_path, printed):
     path = written(tmp_path, turn('User: a', 'System: what it said', Wit=[1]))
     DisplayData.main(task='ext:judged', judged_file=path)
-    assert 'what it said' in capsys.readouterr().out
+    assert 'what it said' in printed()
 
 
 def test_every_published_quality_is_asked():

@@ -29,14 +29,14 @@ def says(text):
 
 
 @pytest.mark.parametrize('verbose', [False, True])
-def test_display_data_hides_texts_unless_asked(data, capsys, verbose):
+def test_display_data_hides_texts_unless_asked(data, printed, verbose):
     DisplayData.main(**data, num_examples=2, verbose=verbose)
-    printed = capsys.readouterr().out
-    assert 'MARKED' not in printed and 'kind' not in printed
-    assert '2 words' in printed
+    text = printed()
+    assert 'MARKED' not in text and 'kind' not in text
+    assert '2 words' in text
     DisplayData.main(**data, num_examples=2, verbose=verbose, show_offensive=True)
-    printed = capsys.readouterr().out
-    assert 'MARKEDtrain0 prompt' in printed and 'kind answer 0' in printed
+    text = printed()
+    assert 'MARKEDtrain0 prompt' in text and 'kind answer 0' in text
 
 
 def test_each_prompt_of_the_test_fold_is_one_example_with_all_its_answers(data):
@@ -49,11 +49,11 @@ def test_each_prompt_of_the_test_fold_is_one_example_with_all_its_answers(data):
     assert report['f1'] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
 
 
-def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, capsys):
+def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, printed):
     data['model'] = 'repeat_query'
     for batchsize in (1, 2):
         EvalModel.main(**data, batchsize=batchsize, display_examples=True)
-    assert 'MARKED' not in capsys.readouterr().out
+    assert 'MARKED' not in printed()
     EvalModel.main(**data, world_logs=str(tmp_path / 'logs'))
     text = ''.join(p.read_text() for p in tmp_path.glob('logs*') if p.is_file())
     assert 'MARKEDvalid0 prompt' in text

@@ -129,9 +129,9 @@ def planted_parts(monkeypatch):
         (['good', 'stopped', 'bad'], 130, ['good things', 'stopped', 'there: bad\n']),
     ],
 )
-def test_the_table_and_the_exit_code(planted_parts, capsys, names, code, texts):
+def test_the_table_and_the_exit_code(planted_parts, printed, names, code, texts):
     assert suite.main(names) == code
-    out = capsys.readouterr().out
+    out = printed()
     assert all(text in out for text in texts)
     assert ('bad things' in out) == ('bad' in names and 'stopped' not in names)
 

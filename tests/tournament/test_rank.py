@@ -223,12 +223,12 @@ def test_leaderboard_has_points_and_uncertainty(tmp_path):
     assert float(spreads['Overall']) > 0 and spreads['wit'] == ''
 
 
-def test_command_line_chooses_the_rule(tmp_path, capsys):
+def test_command_line_chooses_the_rule(tmp_path, printed):
     run = played(tmp_path, rule={})
     RankSystems.main(run_dir=run.root, rating='2-1-0', bootstraps=20)
     written = json_in(tmp_path / 'ranking.json')
     assert written['tournament']['rating'] == '2-1-0'
-    assert 'points of each match' in capsys.readouterr().out
+    assert 'points of each match' in printed()
     with user_error("rating: 'elo'.*openskill"):
         RankSystems.main(run_dir=run.root, rating='elo')
 

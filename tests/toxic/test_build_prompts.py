@@ -16,7 +16,7 @@ from parlai_ext.toxic.build_prompts import masked
 from tests.support.interrupted import interrupted
 from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows
+from tests.support.written import csv_rows, written
 
 ROWS = [
     ('a', 'you grunk', 'have some tea'),
@@ -32,8 +32,8 @@ ROWS = [
 def files(tmp_path):
     rows = ['id,toxic,answer,toxic_azure_score,note']
     rows += [','.join([*row, '0.1', 'n']) for row in ROWS]
-    (tmp_path / 'talk.csv').write_text('\n'.join(rows))
-    (tmp_path / 'words.txt').write_text('grunk\n')
+    written(tmp_path, 'talk.csv', '\n'.join(rows))
+    written(tmp_path, 'words.txt', 'grunk\n')
     return tmp_path
 
 
@@ -52,7 +52,7 @@ def table(files):
 
 
 def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept_with_features(
-    files, capsys
+    files, printed
 ):
     state = build(files)
     rows = table(files)
@@ -71,16 +71,16 @@ def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept_with_features(
     missing = ('toxic_ner', 'toxic_emotion', 'neutral', 'answer_humour_score')
     wanted |= dict.fromkeys(missing, '')
     assert wanted.items() <= rows['a'].items()
-    printed = capsys.readouterr().out
-    assert 'emotion: none named' in printed and 'grunk' not in printed
+    text = printed()
+    assert 'emotion: none named' in text and 'grunk' not in text
     with user_error('threats'):  # another build in the same folder
         build(files, threats=('tea',))
 
 
-def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, capsys):
+def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, printed):
     good = f'words={files / "words.txt"}'
     build(files, detectors=[good, 'words=/none,called=x'])
-    assert 'stay empty' in capsys.readouterr().out
+    assert 'stay empty' in printed()
     assert table(files)['a']['toxic_x'] == ''
     with user_error('/none'):
         build(files, detectors=['words=/none', good])
@@ -89,7 +89,7 @@ def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, capsys)
 def test_recorded_scores_decide_where_they_are_named(files):
     text = 'id,toxic,answer,toxic_p,answer_p\n'
     text += 'a,x,y,.9,.1\nb,x,y,.9,.8\nc,x,y,.2,.1\nd,x,y,NaN,.1\n'
-    (files / 'talk.csv').write_text(text)
+    written(files, 'talk.csv', text)
     state = build(files, detectors=[], recorded='p', threshold=0.8)
     assert list(table(files)) == ['a']
     assert state.left_out['no recorded p'] == 1
@@ -102,7 +102,7 @@ def test_recorded_scores_decide_where_they_are_named(files):
 
 
 def test_listed_words_are_asked_of_prompts_and_refused_in_answers(files):
-    (files / 'soft.txt').write_text('tea\nday\n')
+    written(files, 'soft.txt', 'tea\nday\n')
     build(files, detectors=[f'words={files / "soft.txt"}'])
     assert list(table(files)) == ['c']
     state = build(
@@ -130,7 +130,7 @@ def test_classifiers_fill_their_columns(files):
 
 def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
     rows = ''.join(f'{i},grunk {i % 7},fine {i}\n' for i in range(50))
-    (files / 'talk.csv').write_text('id,toxic,answer\n' + rows)
+    written(files, 'talk.csv', 'id,toxic,answer\n' + rows)
     monkeypatch.setattr(building, 'BLOCK', 8)
     build(files, out=str(files / 'whole'))
     whole = (files / 'whole' / 'pairs.csv').read_bytes()
@@ -182,7 +182,7 @@ def test_two_detectors_have_columns_of_their_own(files):
     for name in ('words', 'ner', 'toxicity'):
         with user_error(f'called toxic_{name}'):
             build(files, detectors=[words, words, f'{words},called={name}'])
-    (files / 'talk.csv').write_text('id,toxic,answer,toxic_p,answer_p\na,grunk,y,.9,.1')
+    written(files, 'talk.csv', 'id,toxic,answer,toxic_p,answer_p\na,grunk,y,.9,.1')
     build(files, detectors=['words=/none', words], recorded='p')
     # the first is not there: none of its columns has a number of the second
     row = table(files)['a']
@@ -192,7 +192,7 @@ def test_two_detectors_have_columns_of_their_own(files):
 def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):
     text = 'toxic,answer,split,length_toxic,toxic_emotion,answer_toxicity\n'
     text += 'a,b c,train,2,anger,0.1\nd,e,train,4,anger,\nf,g,train,9,fear,0.2\n'
-    (tmp_path / 'films.csv').write_text(text + 'h,i j k,test,1,,0.5\n')
+    written(tmp_path, 'films.csv', text + 'h,i j k,test,1,,0.5\n')
     found = building.statistics({'films': f'{tmp_path / "films.csv"}'})
     train, valid, test = (('films', fold) for fold in ('train', 'valid', 'test'))
     assert found == {
@@ -208,7 +208,7 @@ def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):
 def test_statistics_are_printed_by_source_and_nothing_is_built(files, capsys):
     build(files)
     capsys.readouterr()
-    (files / 'more_test.csv').write_text('toxic,answer\nyou,b\n')
+    written(files, 'more_test.csv', 'toxic,answer\nyou,b\n')
     named = f'more={files / "more_test.csv"}'
     assert build(files, statistics=[str(files / 'out'), named]) is None
     printed = capsys.readouterr().out
@@ -239,7 +239,7 @@ def test_spacy_masks_and_pairs_with_two_entities_are_left_out(files):
     ruler.add_patterns([{'label': 'PERSON', 'pattern': name} for name in ('Ann', 'Bo')])
     nlp.to_disk(home)
     text = 'id,toxic,answer\na,grunk Ann,ok Bo\nb,grunk Ann and Bo,ok\n'
-    (files / 'talk.csv').write_text(text)
+    written(files, 'talk.csv', text)
     state = build(files, entities=f'spacy:{home}')
     assert table(files)['a']['toxic_ner'] == 'grunk [PERSON]'
     assert state.left_out == {'too many named entities': 1}

@@ -42,7 +42,7 @@ def compare(files, **more):
 
 
 def test_the_numbers_are_those_of_pencil_and_no_text_is_printed_or_written(
-    files, capsys
+    files, printed
 ):
     table = compare(files, out=str(files / 'out'))
     assert 'grunk' not in json_document(table, CompareDetectors.with_texts)
@@ -51,10 +51,10 @@ def test_the_numbers_are_those_of_pencil_and_no_text_is_printed_or_written(
     assert row.measures['precision'].value == pytest.approx(2 / 3)
     assert row.measures['recall'].value == pytest.approx(2 / 3)
     assert row.measures['roc_auc'].value == pytest.approx(11 / 15)
-    printed = capsys.readouterr().out + ''.join(
+    text = printed() + ''.join(
         path.read_text() for path in (files / 'out').rglob('*') if path.is_file()
     )
-    assert 'grunk' not in printed
+    assert 'grunk' not in text
     rows = csv_rows(files / 'out' / 'scores.csv')
     assert [float(row['words']) for row in rows] == list(map(int, '11010000'))
 
@@ -89,14 +89,14 @@ def test_a_killed_comparison_goes_on_and_gives_the_same_files(files, monkeypatch
 
 
 def test_a_detector_that_cannot_be_had_is_named_and_the_others_are_compared(
-    files, capsys, uninstalled
+    files, printed, uninstalled
 ):
     uninstalled('better_profanity')
     good = f'words={files / "words.txt"}'
     table = compare(files, detectors=[good, 'better_profanity'])
     assert len(table.rows) == 1
     line = 'left out: detector better_profanity: pip install better-profanity'
-    assert line in capsys.readouterr().out
+    assert line in printed()
     with user_error('better_profanity'):
         compare(files, detectors=['better_profanity'])
     with user_error('/none'):
@@ -135,7 +135,7 @@ def test_two_files_of_one_name_are_not_taken_for_one_set(files):
         compare(files, sets=[str(files / name) for name in ('mine.csv', 'b/mine.csv')])
 
 
-def test_a_detector_of_a_groups_name_is_caught(files, capsys):
+def test_a_detector_of_a_groups_name_is_caught(files, printed):
     (files / 'words.txt').write_text('gay\n')
     # 8 sentences for each of 33 names, and for each of 10 other words
     [row] = compare(files).identities
@@ -143,8 +143,8 @@ def test_a_detector_of_a_groups_name_is_caught(files, capsys):
     assert row.others.value == 0
     assert next(iter(row.by_term.items())) == ('gay', 1.0)
     # the names with 0 are not called the highest
-    printed = capsys.readouterr().out
-    assert 'gay 1.00' in printed and ' 0.00,' not in printed
+    text = printed()
+    assert 'gay 1.00' in text and ' 0.00,' not in text
 
 
 def test_toxichat_has_as_many_offensive_turns_as_its_files():

@@ -104,13 +104,13 @@ def test_who_does_not_read_contexts_is_at_chance_on_swapped_responses():
     assert (swapped.kind, swapped.accuracy) == ('swapped', 0.5)
 
 
-def test_a_kind_that_the_scorer_cannot_score_has_no_accuracy(tmp_path, capsys):
+def test_a_kind_that_the_scorer_cannot_score_has_no_accuracy(tmp_path, printed):
     short = of_kind('random')  # one word has no 2-gram
     long = ResponsePair(*(JudgedResponse(('a',), text) for text in ('b c', 'd d')), 'x')
     file = written(tmp_path, 'pairs.jsonl', [*map(asdict, [*short, long])])
     row, *_ = JudgePairs.main(pairs=str(file), scorer='distinct')
     assert (row.kind, row.accuracy, row.num_unscored) == ('random', None, 12)
-    assert re.search('random +0 +– +– +12', capsys.readouterr().out)
+    assert re.search('random +0 +– +– +12', printed())
     with user_error('no pair has scores: no 2 words'):
         JudgePairs.main(pairs=str(file), scorer='distinct', limit=12)
 
@@ -177,7 +177,7 @@ def talk_file(folder, name, dialogues):
     return written(folder, name, [{'dialogue': one} for one in dialogues])
 
 
-def test_the_command_leaves_out_what_is_held_out(tmp_path, capsys):
+def test_the_command_leaves_out_what_is_held_out(tmp_path, printed):
     turns = [f'This is turn number {i} of some length.' for i in range(6)]
     rows = [turns[:3], turns[3:], ['Hello there.', 'Good morning to you.']]
     out = BuildPairs.main(
@@ -187,7 +187,7 @@ def test_the_command_leaves_out_what_is_held_out(tmp_path, capsys):
         num_pairs=8,
         out=str(tmp_path / 'pairs.jsonl'),
     )
-    assert 'left out: 1 of 3' in capsys.readouterr().out
+    assert 'left out: 1 of 3' in printed()
     texts = {
         text
         for pair in read_response_pairs(out)
@@ -205,7 +205,7 @@ def test_a_split_of_one_file_is_refused(tmp_path):
 
 
 def test_without_a_number_there_are_as_many_adversarial_pairs_as_people_wrote(
-    tmp_path, monkeypatch, capsys
+    tmp_path, monkeypatch, printed
 ):
     monkeypatch.setattr(training_pairs, 'MOST_PAIRS', 100)
     keys = ('context', 'positive_responses', 'adversarial_negative_responses')
@@ -218,7 +218,7 @@ def test_without_a_number_there_are_as_many_adversarial_pairs_as_people_wrote(
     counts = Counter(pair.kind for pair in read_response_pairs(BuildPairs.main(*flags)))
     # 6 contexts with 2 good and 2 bad responses: 24 pairs of texts
     assert counts == {'random': 50, 'adversarial': 24}
-    said = [line for line in capsys.readouterr().out.split('\n') if '24 pairs' in line]
+    said = [line for line in printed().split('\n') if '24 pairs' in line]
     assert said == [f'adversarial: {annotated} has 24 pairs for these options, not 50']
     with user_error('--num-pairs: 26 of the adversarial'):
         BuildPairs.main(*flags, '--num-pairs', '100')

@@ -12,6 +12,7 @@ from parlai.scripts.self_chat import SelfChat, setup_args
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.core import known_values
 from tests.collect.test_preflight import ECHO, says
 from tests.support.user_error import user_error
 from tests.support.written import json_in, written
@@ -67,8 +68,7 @@ def world_of(folder, task='ext:pairs:bipartite', first=('yes', 'yes!'), **keys):
         'num_turns': 3,
         **keys,
     }
-    given = {name: value for name, value in options.items() if value is not None}
-    opt = setup_args().parse_kwargs(task=task, **given)
+    opt = setup_args().parse_kwargs(task=task, **known_values(options))
     agent = create_agent(opt, requireModelExists=True)
     return create_task(opt, [agent, agent.clone()])
 
