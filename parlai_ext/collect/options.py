@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from parlai_ext.core import (
+    JsonDict,
     JsonObject,
     UserError,
     frozen,
@@ -81,7 +82,7 @@ class PlanOptions:
         """
         Return what a command's options say of the plan.
         """
-        given = known_values({key: opt.get(key) for key in OVERRIDES})
+        given: JsonDict = known_values({key: opt.get(key) for key in OVERRIDES})
         return replace(options_from_opt(cls, opt), overrides=given)
 
     @property

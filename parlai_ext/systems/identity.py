@@ -11,6 +11,7 @@ from pathlib import Path
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
+    JsonDict,
     JsonObject,
     System,
     UserError,
@@ -208,7 +209,7 @@ def check_agent_options(system: System, model: Path | None) -> None:
     if opt.get('model'):
         check_reader(opt)
         # without files, so that none is looked for in the zoo
-        given = known_values(system.opt) | {'model': opt['model']}
+        given: JsonDict = known_values({**system.opt, 'model': opt['model']})
         given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
         with data_in(None):
             check_options_apart(system, given)  # which sets a data folder
