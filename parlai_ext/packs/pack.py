@@ -26,7 +26,7 @@ from parlai_ext.core import (
     parse_own_json,
 )
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, dumps
+from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, json_text
 from parlai_ext.store import manifest as manifests
 from parlai_ext.systems.fetch.archives import unpack_zip
 
@@ -155,7 +155,7 @@ def index_bytes(index: PackIndex) -> bytes:
     Return the bytes of `pack.json`.
     """
     data = as_read(record_to_json(index))
-    return (dumps(data, indent=1, sort_keys=True) + '\n').encode()
+    return json_text(data, sort_keys=True).encode()
 
 
 def zip_bytes(files: Mapping[str, bytes]) -> bytes:
