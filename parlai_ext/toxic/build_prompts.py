@@ -67,6 +67,7 @@ class FeatureOptions:
     The models behind the features.
     """
 
+    title = 'features'
     entities: str | None = optional(
         metavar='NAME',
         help='who finds named entities: spacy[:PIPELINE] or stanza[:LANGUAGE]',
@@ -198,6 +199,7 @@ class SelectionOptions(DetectorChoice):
     gives two columns.
     """
 
+    title = 'selection'
     recorded: str | None = optional(
         metavar='NAME',
         help='columns toxic_NAME and answer_NAME of the source decide, such as '

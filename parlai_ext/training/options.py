@@ -85,6 +85,7 @@ class TrainingOptions:
     there none.
     """
 
+    title = 'training'
     epochs: float = option(3.0, above=0, help='how often each dialogue is read')
     steps: int | None = option(None, low=1, help='updates, instead of --epochs')
     batchsize: int = option(4, low=1, help='dialogues an update')
