@@ -315,7 +315,7 @@ def correlate(
             draws[name].append(coefficients_of_draws(name))
     result = {}
     for name in coefficients:
-        value = json_number(float(COEFFICIENTS[name](left[None], right[None])[0]))
+        value = json_number(COEFFICIENTS[name](left[None], right[None])[0])
         reason = low = high = None
         drawn = np.concatenate(draws[name])
         drawn = drawn[~np.isnan(drawn)]

@@ -262,7 +262,7 @@ def compare_answers(
         is_share = name.removeprefix(ANY) in shares
         most = MOST.get(name, math.inf)
         means = prompt_means(values, sampling, shares=is_share, most=most)
-        counts = [int(n) for n in (~np.isnan(values)).sum(axis=1)]
+        counts = (~np.isnan(values)).sum(axis=1).tolist()
         differences = paired_differences(names, values, sampling)
         rows.append(MeasureRow(name, is_share, means, counts, differences))
     return SafetyComparison(prompts, answers, systems, rows, bootstraps, seed, notes)
