@@ -394,9 +394,8 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         more = player.play(f'{folder}-as-partner', targets, [clone])
         gain = lift(before, more, place, sampling)
         rank = ranks_by_score(system_means(before))[place]
-        after = ranks_by_score(system_means(np.concatenate([before, more], axis=1)))[
-            place
-        ]
+        together = np.concatenate([before, more], axis=1)
+        after = ranks_by_score(system_means(together))[place]
         name, n_partners = audited.systems[place], before.shape[1]
         usual = usual_lifts(before, place) if n_partners > 1 else []
         [text] = terminal_lines(

@@ -23,6 +23,7 @@ from parlai_ext.core import (
     bytes_hash,
     frozen,
     option,
+    optional,
     parse_own_json,
 )
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
@@ -84,8 +85,7 @@ class RegenerateOptions:
         help='share of the dialogues played again, or of the pairs of a judge check, '
         'that may differ, as near ties may flip on another machine (0)',
     )
-    draw: int | None = option(
-        None,
+    draw: int | None = optional(
         metavar='SEED',
         help='draws what is made again (default: drawn afresh and printed, so that '
         'nobody knows beforehand what will be checked)',
