@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from parlai_ext import zoo_configs
 from parlai_ext.core import JsonObject, UserError, chunks, grouped
-from parlai_ext.files import read_file
+from parlai_ext.files import read_shipped
 from parlai_ext.people.rating_set import (
     BUCKET,
     DialogueReference,
@@ -82,7 +81,7 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
         }
         for item in items  # as acute_eval_runner.py:124 reads it
     ]
-    onboarding = read_file(zoo_configs.path('crowdsourcing', 'onboarding')).data
+    onboarding = read_shipped('crowdsourcing', 'onboarding').data
     settings = {
         'pairings_filepath': 'pairings.jsonl',
         'eval_question': wording.text,
