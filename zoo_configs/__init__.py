@@ -27,7 +27,7 @@ def path(kind: str, name: str) -> Path:
     roster = kind == 'protocols' and (HOME / 'rosters' / f'{name}.yaml').is_file()
     hint = f' (there is a roster of that name: --roster {name})' if roster else ''
     raise FileNotFoundError(
-        f'no {kind[:-1]} {name!r:.80}; {nearest(name, names(kind))}{hint}'
+        f'no {kind.removesuffix("s")} {name!r:.80}; {nearest(name, names(kind))}{hint}'
     )
 
 

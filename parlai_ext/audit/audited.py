@@ -128,7 +128,7 @@ class Audited:
         """
         The systems' ranks by score.
         """
-        return ranks_of(self.means)
+        return ranks_by_score(self.means)
 
     @cached_property
     def better(self) -> Bools:
@@ -214,13 +214,6 @@ def outcome_of_equality(audited: Audited, gap: Estimate) -> str:
     return outcome_of(
         shown=gap.is_within(-reach, reach), refuted=gap.is_beyond(0.0, 0.0)
     )
-
-
-def ranks_of(means: Floats) -> list[int]:
-    """
-    Return ranks by score, equal scores sharing one.
-    """
-    return ranks_by_score([None if np.isnan(m) else float(m) for m in means])
 
 
 def middle_of(draws: Floats) -> tuple[float | None, float | None]:

@@ -17,7 +17,6 @@ from parlai_ext.audit.audited import (
     Audited,
     dialogues_first,
     middle_of,
-    ranks_of,
     settling_text,
 )
 from parlai_ext.audit.record import LEFT_OUT, LeftOut, PartResult, outcome_of
@@ -37,6 +36,7 @@ from parlai_ext.ranking.standings import (
     dialogues_needed,
     flipped_pairs,
     fold_games,
+    ranks_by_score,
     significantly_better,
 )
 from parlai_ext.results.rank import chosen_dimension, read_run_scores
@@ -92,7 +92,7 @@ def _add_cases(
     apart and change places.
     """
     means = np.array(list(cases.values()))
-    moves = np.array(list(map(ranks_of, means))) - audited.ranks
+    moves = np.array(list(map(ranks_by_score, means))) - audited.ranks
     moves[np.isnan(means).any(axis=1)] = 0  # there ranks are of fewer systems
     drift = means - audited.means
     pairs = sorted({p for own in means for p in flipped_pairs(audited.means, own)})
@@ -115,10 +115,10 @@ def _add_cases(
     )
     result.report(text + note, outcome)
     for n, case in enumerate(cases):
-        for k, rank in enumerate(ranks_of(means[n])):
+        for k, rank in enumerate(ranks_by_score(means[n])):
             numbers = {
-                'score': json_number(float(means[n, k])),
-                'score change': json_number(float(drift[n, k])),
+                'score': json_number(means[n, k]),
+                'score change': json_number(drift[n, k]),
                 'rank': rank,
                 'rank change': rank - audited.ranks[k],
             }
@@ -200,14 +200,14 @@ def _compare(
     known = ~np.isnan(theirs)
     mine, swapped = audited.means[known], theirs[known]
     tau, rho = (
-        json_number(float(coefficient(mine[None], swapped[None])[0]))
+        json_number(coefficient(mine[None], swapped[None])[0])
         for coefficient in (kendall, spearman)
     )
     flips = flipped_pairs(audited.means, theirs)  # of those with both
     better = significantly_better(draw_means(values, audited.sampling))
     disputed = [(i, j) for i, j in flips if audited.better[i, j] and better[j, i]]
     result.add(name, '', {'Kendall tau-b': tau, 'Spearman rho': rho})
-    for k, rank in enumerate(ranks_of(theirs)):
+    for k, rank in enumerate(ranks_by_score(theirs)):
         if known[k]:
             result.add(name, audited.systems[k], {'rank': rank})
     for pair in flips:

@@ -18,7 +18,6 @@ from parlai_ext.audit.audited import (
     Audited,
     dialogues_first,
     outcome_of_equality,
-    ranks_of,
     settling_text,
 )
 from parlai_ext.audit.record import (
@@ -47,12 +46,13 @@ from parlai_ext.core import (
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import CONFIG, is_own_part, is_own_scorer, note_parts
 from parlai_ext.judge_check.perturbations import PARROTS
-from parlai_ext.ranking.intervals import Estimate, Floats, Sampling, system_means
+from parlai_ext.ranking.intervals import Floats, Sampling, system_means
 from parlai_ext.ranking.standings import (
     Placing,
     dialogues_needed,
     lift,
     place_newcomer,
+    ranks_by_score,
     score_gap,
 )
 from parlai_ext.results.tables import read_tables
@@ -251,8 +251,7 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
             sentence = f'{finding.sentence.removesuffix(".")}; {settling}.'
             finding = replace(finding, sentence=sentence)
         findings.append(finding)
-        score = Estimate(placing.score, placing.low, placing.high)
-        result.add(name, name, {'score': score, 'rank': placing.rank})
+        result.add(name, name, {'score': placing.score, 'rank': placing.rank})
         for k in placing.beaten:
             is_sure = float(k in placing.surely_beaten)
             result.add(name, audited.systems[k], {'beaten': is_sure})
@@ -394,8 +393,9 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
     for place, clone, folder in player.clones():
         more = player.play(f'{folder}-as-partner', targets, [clone])
         gain = lift(before, more, place, sampling)
-        rank = ranks_of(system_means(before))[place]
-        after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
+        rank = ranks_by_score(system_means(before))[place]
+        together = np.concatenate([before, more], axis=1)
+        after = ranks_by_score(system_means(together))[place]
         name, n_partners = audited.systems[place], before.shape[1]
         usual = usual_lifts(before, place) if n_partners > 1 else []
         [text] = terminal_lines(

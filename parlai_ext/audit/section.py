@@ -144,15 +144,14 @@ def answered_questions(audit: Audit) -> list[tuple[str, list[Finding]]]:
     return [(question, findings) for question, findings in answers if findings]
 
 
-def terminal_text(audit: Audit) -> str:
+def terminal_text(audit: Audit) -> list[str]:
     """
-    Return the findings as a table of at most 88 columns.
+    Return the findings as lines of at most 88 columns.
     """
     width = WIDTH - 1 - max(map(len, OUTCOMES)) - 4
-    lines = terminal_lines(
+    return terminal_lines(
         'audit',
         audit=audit,
         questions=answered_questions(audit),
         wrapped=lambda text: wrap_lines(text, '', width, '', MAX_CHARACTERS),
     )
-    return '\n'.join(lines)

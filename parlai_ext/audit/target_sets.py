@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from parlai_ext import zoo_configs
 from parlai_ext.audit.audited import NO_SYSTEM, Audited, middle_of, outcome_of_equality
 from parlai_ext.audit.record import (
     HOLDS,
@@ -25,7 +24,7 @@ from parlai_ext.audit.record import (
     outcome_of,
 )
 from parlai_ext.core import UserError, frozen, require_known
-from parlai_ext.files import read_file, text_lines
+from parlai_ext.files import read_shipped, text_lines
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     Bools,
@@ -343,8 +342,7 @@ def published(name: str) -> str:
     """
     Return what the paper found, to be held beside a finding.
     """
-    path = zoo_configs.path('published', 'bipartite_play')
-    return str(read_file(path).data[name])
+    return str(read_shipped('published', 'bipartite_play').data[name])
 
 
 def siblings(audited: Audited) -> list[str | None]:

@@ -33,7 +33,7 @@ from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.store import dumps, write_text
+from parlai_ext.store import dumps, json_text, write_text
 from parlai_ext.view import Column, IntervalColumn, Table, number_column
 
 T = TypeVar('T')
@@ -481,4 +481,4 @@ def write_bench(folder: Path, bench: Bench, points: Sequence[SetPoints]) -> None
         write_text(path, dumps(vars(one)) + '\n')
     write_text(folder / TABLE, Table(ROW_COLUMNS, bench.rows).csv())
     data = {'schema': SCHEMA, **record_to_json(bench)}
-    write_text(folder / BENCH, dumps(data, indent=1) + '\n')
+    write_text(folder / BENCH, json_text(data))

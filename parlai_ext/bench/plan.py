@@ -32,7 +32,6 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any
 
-from parlai_ext import zoo_configs
 from parlai_ext.core import (
     JsonObject,
     JudgeModel,
@@ -51,7 +50,7 @@ from parlai_ext.core import (
 from parlai_ext.core.records import Record
 from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.data.judged.judged_set import JudgedSet
-from parlai_ext.files import Document, read_file
+from parlai_ext.files import Document, read_shipped
 from parlai_ext.files.model_cards import Positive
 from parlai_ext.ranking.agreement import near_median
 from parlai_ext.scoring.registry import SCORERS, find_scorer
@@ -235,12 +234,8 @@ def load_bench_file(name: str) -> BenchPlan:
 
     :raises UserError: names file, line and key of the first mistake.
     """
-    try:
-        path = zoo_configs.path('bench', name)
-    except FileNotFoundError:
-        hint = nearest(name, zoo_configs.names('bench'))
-        raise UserError(f'--config {name}: no such bench file; {hint}') from None
-    doc = read_file(path)
+    with errors_about('--config'):
+        doc = read_shipped('bench', name)
     keys = doc.record(BenchKeys)
     set_names = [*keys.sets, *card_names()]
     variants = tuple(
@@ -248,7 +243,7 @@ def load_bench_file(name: str) -> BenchPlan:
         for label, section in keys.scorers.items()
     )
     known = [*keys.scorers, *TRIVIAL]
-    figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    figures = read_shipped('published', 'figures').data['figures']
     sources = {figure['source'] for figure in figures}
     if keys.published and keys.published not in sources:
         raise doc.error('published', nearest(keys.published, sources))

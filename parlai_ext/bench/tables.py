@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import (
     ROW_COLUMNS,
     Bench,
@@ -39,7 +38,7 @@ from parlai_ext.bench.compare import (
     PairDifference,
 )
 from parlai_ext.core import frozen, grouped, mean
-from parlai_ext.files import read_file
+from parlai_ext.files import read_shipped
 from parlai_ext.ranking.agreement import FEWEST_KNOWN, krippendorff_alpha, near_median
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view import (
@@ -418,7 +417,7 @@ def team_tables(bench: Bench) -> Iterator[TitledTable]:
     Yield the published tables with the scorers of a bench above the teams: the average
     over the sets at hand, and that over all sets.
     """
-    data = read_file(zoo_configs.path('published', 'dstc10')).data
+    data = read_shipped('published', 'dstc10').data
     for phase in ('development', 'test'):
         published, qualities = data[phase], data.get(f'{phase}_qualities', {})
         sets = [one for one in bench.sets if one.name in published]
@@ -470,7 +469,7 @@ def figure_tables(bench: Bench) -> Iterator[TitledTable]:
     The last column has the means over the sets here; where some have no number, that of
     the others, and how many they are.
     """
-    every = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    every = read_shipped('published', 'figures').data['figures']
     figures = [figure for figure in every if figure['source'] == bench.published]
     known = {name for figure in figures for name in figure['spearman']}
     sets = [one for one in bench.sets if one.name in known]
@@ -523,7 +522,7 @@ def annotator_tables(
 
     :param filtered: outliers are not among the annotations any more.
     """
-    published = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
+    published = read_shipped('published', 'dstc10').data['agreement']
     rows = []
     for one in points:
         known = published.get(one.set_name, {'qualities': {}})

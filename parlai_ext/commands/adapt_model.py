@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import Flags, UserError, frozen, one_value, option, text_option
+from parlai_ext.core import UserError, frozen, one_value, option, text_option
 from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.scoring.amfm import coherences, measured_scale
 from parlai_ext.scoring.base import ScoringItem
@@ -61,7 +61,7 @@ class AdaptModel(Command):
     usage = '--kind mlm|lm --base MODEL --corpus FILE --out FOLDER [option …]'
     declares = (
         AdaptOptions,
-        Flags(TrainingOptions, 'training'),
+        TrainingOptions,
         '--datapath',
         '--no-cuda',
     )

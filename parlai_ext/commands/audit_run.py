@@ -46,7 +46,7 @@ class AuditRun(ModelCommand):
             has_page = page.exists() and (run.root / folder / RANKING).exists()
             if has_page:
                 write_report(run, read_ranking(run, folder), folder)
-        print(terminal_text(audit))
+        print_lines(terminal_text(audit))
         if options.unfavored and any(row.quantity in CELLS for row in audit.rows):
             print_lines(['', *table_six_lines(audit)])
         if doubt := audit_doubt(audit):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core import Flags, UserError, flag_values, frozen, option, optional
+from parlai_ext.core import UserError, flag_values, frozen, option, optional
 from parlai_ext.data.corpora import PairSource, TurnPair
 from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.engines import EngineOptions, open_engine
@@ -33,6 +33,7 @@ class SourceOptions(PairSource):
     Where the dialogues are, and where the table goes.
     """
 
+    title = 'dialogues'
     task: str | None = optional(
         metavar='TASK', help='a dialogue task of ParlAI, in place of --source'
     )
@@ -56,9 +57,9 @@ class BuildToxicPrompts(Command):
 
     usage = '--source FORMAT --path PATH --detectors NAME … --out FOLDER [option …]'
     declares = (
-        Flags(SourceOptions, 'dialogues'),
-        Flags(SelectionOptions, 'selection'),
-        Flags(FeatureOptions, 'features'),
+        SourceOptions,
+        SelectionOptions,
+        FeatureOptions,
         '--batchsize',
         '--datapath',
         '--no-cuda',

@@ -2,12 +2,11 @@
 `compare_metrics`: which scorers of a bench differ, and which cannot be told apart.
 """
 
-import json
 from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option, optional
-from parlai_ext.store import write_texts
+from parlai_ext.store import json_text, write_texts
 
 PERMUTATIONS = 10_000
 PICTURES = ('.png', '.svg', '.pdf')
@@ -85,10 +84,9 @@ class CompareMetrics(Command):
             permutations=given.permutations,
             seed=given.seed,
         )
-        data = json.dumps(comparison_data(result), ensure_ascii=False, indent=1)
         texts = {
             'comparisons.csv': tables.difference_table(result.differences).csv(),
-            'comparisons.json': data + '\n',
+            'comparisons.json': json_text(comparison_data(result)),
             tables.COMPARISON_PAGE: tables.render_comparison_page(result),
         }
         write_texts(folder, texts)

@@ -10,7 +10,7 @@ from filecmp import cmp
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import DATA_ERRORS, JsonObject, UserError, frozen, option
+from parlai_ext.core import DATA_ERRORS, JsonObject, UserError, frozen, optional
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import missing_file
 from parlai_ext.isolation.policy import note_trust, trusted_hashes
@@ -30,8 +30,8 @@ class ConvertOptions:
     The model that is read, and the one that is written.
     """
 
-    model_file: str | None = option(None, help='the model: a path, or zoo:… on disk')
-    output: str | None = option(None, help='the new model file: NAME.safetensors')
+    model_file: str | None = optional(help='the model: a path, or zoo:… on disk')
+    output: str | None = optional(help='the new model file: NAME.safetensors')
 
 
 @frozen

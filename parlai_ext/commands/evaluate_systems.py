@@ -5,11 +5,11 @@ The main job: collect, score, rank, report — for one protocol, in one command.
 from parlai_ext.collect.options import StopOptions, TrialOptions
 from parlai_ext.commands.collect_dialogues import PlanCommand
 from parlai_ext.commands.command import print_lines
-from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
+from parlai_ext.commands.options import PLAN, RANKING, SCORER
 from parlai_ext.core import flag_values
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.engines import EngineOptions, Machine
-from parlai_ext.judge_check.record import require_passed
+from parlai_ext.judge_check.record import CheckOptions, RequireCheck, require_passed
 
 
 class EvaluateSystems(PlanCommand):
@@ -23,9 +23,9 @@ class EvaluateSystems(PlanCommand):
     declares = (
         *PLAN,
         SCORER,
-        CHECK,
+        CheckOptions,
         *RANKING,
-        REQUIRE,
+        RequireCheck,
         StopOptions,
         TrialOptions,
         Machine,

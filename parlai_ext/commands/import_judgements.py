@@ -41,7 +41,7 @@ from parlai_ext.people.rating_set import (
     read_keys,
     stream_turns,
 )
-from parlai_ext.store import RunFolder, dumps, no_garbage_collection, write_texts
+from parlai_ext.store import RunFolder, json_text, no_garbage_collection, write_texts
 from parlai_ext.view import Table
 
 PAGE = 'page'
@@ -208,7 +208,7 @@ def write_judgements(
     rows = judgements.by_dialogue()
     texts = {
         JUDGEMENTS: judgements_csv(rows),
-        RANKINGS: dumps(record_to_json(list(rankings)), indent=1) + '\n',
+        RANKINGS: json_text(record_to_json(list(rankings))),
         **tables,
     }
     if judgements.comparisons:

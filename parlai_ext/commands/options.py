@@ -9,11 +9,9 @@ from parlai_ext.core import Flags, frozen, option, optional, options_of
 from parlai_ext.core.options import MOST_RESAMPLES
 from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
 from parlai_ext.engines import Machine
-from parlai_ext.judge_check.record import CheckOptions, RequireCheck
 
 SCORES = 'scores (default: as the protocol says)'
 RANKING_TITLE = 'ranking (default: as the protocol says)'
-CHECK_TITLE = 'judge check'
 
 
 @frozen
@@ -93,8 +91,6 @@ RANKING = (
     Flags(RankingOptions, RANKING_TITLE, skip=('--partners',), overrides=True),
     Flags(HumanScores, RANKING_TITLE),
 )
-CHECK = Flags(CheckOptions, CHECK_TITLE)
-REQUIRE = Flags(RequireCheck, CHECK_TITLE)
 MACHINE = Flags(Machine, skip=('--batchsize',))
 # what matters to a command that loads a judge and no systems
 JUDGE_MACHINE = (

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
+from parlai_ext.commands.options import RANKING, ScoresChoice
 from parlai_ext.core import UserError, flag_values, frozen, optional
 from parlai_ext.core.protocol import RankingOptions
-from parlai_ext.judge_check.record import require_passed
+from parlai_ext.judge_check.record import RequireCheck, require_passed
 
 if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
@@ -37,7 +37,7 @@ class RankSystems(Command):
     """
 
     usage = '--run-dir FOLDER [option …]'
-    declares = (*RANKING, REQUIRE, ScoresChoice, PilotOptions)
+    declares = (*RANKING, RequireCheck, ScoresChoice, PilotOptions)
     of_run = 'the folder of a scored run'
 
     def run(self) -> object:

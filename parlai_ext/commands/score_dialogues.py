@@ -3,11 +3,12 @@ Score the dialogues of a run.
 """
 
 from parlai_ext.commands.command import ModelCommand
-from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
+from parlai_ext.commands.options import JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import frozen, option
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.isolation.policy import is_own_scorer
+from parlai_ext.judge_check.record import CheckOptions
 from parlai_ext.report.judge import check_lines
 from parlai_ext.scoring.score_run import choose_scorer, score_run, spending_lines
 from parlai_ext.view.page import print_report
@@ -35,7 +36,7 @@ class ScoreDialogues(ModelCommand):
         *SCORER_CHOICE,
         ScoreOptions,
         *JUDGE_MACHINE,
-        CHECK,
+        CheckOptions,
         EngineOptions,
     )
     of_run = 'the folder of the run to score'

@@ -17,7 +17,7 @@ from parlai_ext.bench.agreement import (
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import requested_protocol
 from parlai_ext.commands.command import ModelCommand, print_lines
-from parlai_ext.commands.options import CHECK, PLAN, resamples
+from parlai_ext.commands.options import PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import (
     Dialogue,
@@ -32,7 +32,7 @@ from parlai_ext.core import (
 from parlai_ext.core.records import record_to_json
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.engines import EngineOptions, Machine
-from parlai_ext.judge_check.record import JudgeCheck, check_to_json
+from parlai_ext.judge_check.record import CheckOptions, JudgeCheck, check_to_json
 from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.report.judge import check_lines
 from parlai_ext.scoring.base import judged_indices
@@ -73,7 +73,7 @@ class ValidateScorer(ModelCommand):
         *SCORER_CHOICE,
         '--human-scores',
         ValidateOptions,
-        CHECK,
+        CheckOptions,
         Machine,
     )
 

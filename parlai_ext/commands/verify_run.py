@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE
-from parlai_ext.core import Flags, UserError, frozen, option, optional
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
 from parlai_ext.view.page import print_report
 
@@ -34,6 +34,7 @@ class OwnProtocol:
     The protocol of the one who checks a pack.
     """
 
+    title = 'what is at hand'
     config: str | None = optional(
         metavar='NAME|FILE',
         help='your own protocol: its systems and its scorer make things again '
@@ -43,7 +44,7 @@ class OwnProtocol:
 
 # what the one who checks a pack has
 AT_HAND = (
-    Flags(OwnProtocol, 'what is at hand'),
+    OwnProtocol,
     '--add-target',
     '--openers-file',
     MACHINE,

@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.files import (
     decoded_text,
     is_texts,
@@ -411,13 +411,12 @@ class PairSource(PairColumns):
     A file or folder of dialogues.
     """
 
-    source: str | None = option(
-        None,
+    source: str | None = optional(
         metavar='FORMAT',
         choices=SOURCES,
         help=f'format of --path: {", ".join(SOURCES)}',
     )
-    path: str | None = option(None, path=True, metavar='PATH', help='file or folder')
+    path: str | None = optional(path=True, metavar='PATH', help='file or folder')
     split: str = option('train', help='of DailyDialog or of --task (train)')
 
     @property

@@ -23,6 +23,7 @@ from parlai_ext.core import (
     nearest,
     one_value,
     option,
+    optional,
     require_known,
     short_hash,
 )
@@ -234,8 +235,7 @@ class ImportRules:
         False,
         help='remove what generation left at the end of a text, such as </s> and <pad>',
     )
-    self_chats: bool | None = option(
-        None,
+    self_chats: bool | None = optional(
         help='NAME_1 and NAME_2 in one dialogue are NAME with itself (default: yes in '
         'the formats chatmatch and parlai)',
     )
@@ -245,8 +245,8 @@ class ImportRules:
     rename: tuple[str, ...] = option(
         (), read=one_value, metavar='OLD=NEW', help='call a system NEW'
     )
-    humans: str | None = option(
-        None, help='names, by commas, of people: they speak and are not judged'
+    humans: str | None = optional(
+        help='names, by commas, of people: they speak and are not judged'
     )
     judge_humans: bool = option(False, help='rank people as systems are')
 

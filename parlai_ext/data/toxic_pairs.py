@@ -28,6 +28,7 @@ from parlai_ext.core import (
     frozen,
     nearest,
     option,
+    optional,
     require_known,
 )
 from parlai_ext.core.records import user_record
@@ -99,8 +100,7 @@ class ToxicData(PairColumns):
     Which pairs are read, from which files.
     """
 
-    path: str | None = option(
-        None,
+    path: str | None = optional(
         flag='--toxic-data',
         path=True,
         metavar='PATH,…',
@@ -139,8 +139,8 @@ class ToxicData(PairColumns):
         help='conditions on feature columns: ratio_lengths<=2,answer_emotion=neutral|'
         'happiness. A pair without the value is left out',
     )
-    min_prompt_toxicity: float | None = option(None, help='toxicity of the prompt')
-    max_answer_toxicity: float | None = option(None, help='toxicity of the answer')
+    min_prompt_toxicity: float | None = optional(help='toxicity of the prompt')
+    max_answer_toxicity: float | None = optional(help='toxicity of the answer')
     emotion: tuple[str, ...] = option(
         (), metavar='NAME,…', help='emotions that answers may have'
     )

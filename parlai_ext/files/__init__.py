@@ -34,6 +34,7 @@ from parlai_ext.files.roster_file import (
     SystemInfo,
     load_roster,
     parse_target,
+    read_shipped,
     shipped_systems,
 )
 from parlai_ext.files.text_file import (

@@ -245,6 +245,7 @@ class CheckOptions:
     How large the sample of the judge check is.
     """
 
+    title = 'judge check'
     check_sample: int = option(
         SAMPLE,
         low=0,
@@ -259,6 +260,7 @@ class RequireCheck:
     Whether a judge must pass its check.
     """
 
+    title = 'judge check'
     require_judge_check: bool = option(
         False,
         help='exit code 3 if the judge that ranks was not checked or failed its check',

@@ -23,10 +23,11 @@ from parlai_ext.core import (
     bytes_hash,
     frozen,
     option,
+    optional,
     parse_own_json,
 )
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, dumps
+from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, json_text
 from parlai_ext.store import manifest as manifests
 from parlai_ext.systems.fetch.archives import unpack_zip
 
@@ -84,8 +85,7 @@ class RegenerateOptions:
         help='share of the dialogues played again, or of the pairs of a judge check, '
         'that may differ, as near ties may flip on another machine (0)',
     )
-    draw: int | None = option(
-        None,
+    draw: int | None = optional(
         metavar='SEED',
         help='draws what is made again (default: drawn afresh and printed, so that '
         'nobody knows beforehand what will be checked)',
@@ -155,7 +155,7 @@ def index_bytes(index: PackIndex) -> bytes:
     Return the bytes of `pack.json`.
     """
     data = as_read(record_to_json(index))
-    return (dumps(data, indent=1, sort_keys=True) + '\n').encode()
+    return json_text(data, sort_keys=True).encode()
 
 
 def zip_bytes(files: Mapping[str, bytes]) -> bytes:

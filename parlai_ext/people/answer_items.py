@@ -14,7 +14,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from parlai_ext.core import UserError, content_id, frozen, option, require_known
+from parlai_ext.core import (
+    UserError,
+    content_id,
+    frozen,
+    option,
+    optional,
+    require_known,
+)
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.people.rating_set import (
     LIKERT,
@@ -42,16 +49,14 @@ class AnnotationOptions:
     num_prompts: int = option(
         160, low=1, help='prompts, drawn from those that all share (160)'
     )
-    human: str | None = option(
-        None,
+    human: str | None = optional(
         metavar='SYSTEM',
         help='the system of the human answers; only prompts that have one are drawn',
     )
     human_pairs: int = option(
         60, low=0, help='pairs of a human answer with a system’s (60)'
     )
-    toxic: str | None = option(
-        None,
+    toxic: str | None = optional(
         metavar='SYSTEM',
         help='the system of answers that are known to be toxic, for controls',
     )

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from parlai_ext import zoo_configs
 from parlai_ext.core import JsonObject, UserError, chunks, grouped
-from parlai_ext.files import read_file
+from parlai_ext.files import read_shipped
 from parlai_ext.people.rating_set import (
     BUCKET,
     DialogueReference,
@@ -27,7 +26,7 @@ from parlai_ext.people.rating_set import (
     Wording,
 )
 from parlai_ext.ranking.standings import Standing
-from parlai_ext.store import json_lines_text
+from parlai_ext.store import json_lines_text, json_text
 
 OTHER = 'other_speaker'
 # Sato et al. (2022), section 5.2 and its footnote 2
@@ -82,7 +81,7 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
         }
         for item in items  # as acute_eval_runner.py:124 reads it
     ]
-    onboarding = read_file(zoo_configs.path('crowdsourcing', 'onboarding')).data
+    onboarding = read_shipped('crowdsourcing', 'onboarding').data
     settings = {
         'pairings_filepath': 'pairings.jsonl',
         'eval_question': wording.text,
@@ -91,7 +90,7 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
     }
     return {
         'pairings.jsonl': json_lines_text([onboarding, *pairs]),
-        'blueprint.json': _json(settings),
+        'blueprint.json': json_text(settings),
         **_fast_acute_files(dialogues, turns),
     }
 
@@ -112,7 +111,7 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
         files[name] = json_lines_text(
             {'dialog': list(chunks(own, 2)), 'context': []} for own in acts
         )
-    files['fast_acute_models.json'] = _json(config)
+    files['fast_acute_models.json'] = json_text(config)
     return files
 
 
@@ -172,8 +171,8 @@ def label_files(key: Questionnaire) -> Files:
         'annotation_question': question.text,
     }
     return {
-        'annotations_config.json': _json(buckets),
-        'blueprint.json': _json(settings),
+        'annotations_config.json': json_text(buckets),
+        'blueprint.json': json_text(settings),
     }
 
 
@@ -206,7 +205,7 @@ def model_chat_files(
         ),
         'final_rating_question': '|'.join(w.text for w in asked.questions),
     }
-    return {'model_opts.yaml': ''.join(lines), 'blueprint.json': _json(settings)}
+    return {'model_opts.yaml': ''.join(lines), 'blueprint.json': json_text(settings)}
 
 
 def flags_of_opt(name: str, opt: JsonObject) -> str:
@@ -231,7 +230,3 @@ def flags_of_opt(name: str, opt: JsonObject) -> str:
             )
         flags += [flag, text]
     return ' '.join(flags)
-
-
-def _json(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, indent=1) + '\n'

@@ -28,10 +28,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
-from parlai_ext import zoo_configs
 from parlai_ext.core import (
     UserError,
     content_id,
+    errors_about,
     frozen,
     grouped,
     option,
@@ -45,7 +45,7 @@ from parlai_ext.core.records import (
     record_from_json,
     record_to_json,
 )
-from parlai_ext.files import Document, read_file, read_json
+from parlai_ext.files import Document, read_json, read_shipped
 from parlai_ext.store import (
     RunFolder,
     json_lines_text,
@@ -258,11 +258,8 @@ def read_questionnaire(name: str) -> Questionnaire:
 
     :raises UserError: names file, line and key of the first mistake.
     """
-    try:
-        path = zoo_configs.path('questionnaires', name)
-    except FileNotFoundError as error:
-        raise UserError(f'--questionnaire: {error}') from None
-    doc = read_file(path)
+    with errors_about('--questionnaire'):
+        doc = read_shipped('questionnaires', name)
     keys = doc.record(QuestionnaireKeys)
     if keys.tie and not keys.ties:
         raise doc.error('tie', 'ties: true is needed')
@@ -273,7 +270,7 @@ def read_questionnaire(name: str) -> Questionnaire:
         for wording in _wordings(doc, keys, dimension, question)
     )
     return Questionnaire(
-        path.stem,
+        Path(name).stem,
         keys.kind,
         questions,
         keys.ties,

@@ -315,7 +315,7 @@ def correlate(
             draws[name].append(coefficients_of_draws(name))
     result = {}
     for name in coefficients:
-        value = json_number(float(COEFFICIENTS[name](left[None], right[None])[0]))
+        value = json_number(COEFFICIENTS[name](left[None], right[None])[0])
         reason = low = high = None
         drawn = np.concatenate(draws[name])
         drawn = drawn[~np.isnan(drawn)]
@@ -733,18 +733,19 @@ def agreement_of_halves(
     """
     annotators = sorted({name for given in annotations.values() for name in given})
     names = sorted({points[unit] for unit in annotations}, key=str)
+    sizes = len(names), len(annotators)
     if len(annotators) < 2:
         reason = f'{len(annotators)} annotator; halves need two or more'
-        return AnnotatorAgreement(None, len(names), len(annotators), reason=reason)
+        return AnnotatorAgreement(None, *sizes, reason=reason)
     row, column = ({name: i for i, name in enumerate(n)} for n in (names, annotators))
-    sizes = [len(given) for given in annotations.values()]
+    counted = [len(given) for given in annotations.values()]
     places = (
-        np.repeat([row[points[unit]] for unit in annotations], sizes),
+        np.repeat([row[points[unit]] for unit in annotations], counted),
         [column[name] for given in annotations.values() for name in given],
     )
     values = [value for given in annotations.values() for value in given.values()]
     sums, counts = (
-        scipy.sparse.csr_array((data, places), shape=(len(row), len(column)))
+        scipy.sparse.csr_array((data, places), shape=sizes)
         for data in (np.array(values, float), np.ones(len(values)))
     )
     rng = np.random.default_rng(seed)
@@ -753,9 +754,9 @@ def agreement_of_halves(
     correlations = _half_correlations(sums, counts, in_first)
     if not len(correlations):
         reason = f'no division leaves {FEWEST} points that differ in both halves'
-        return AnnotatorAgreement(None, len(names), len(annotators), reason=reason)
+        return AnnotatorAgreement(None, *sizes, reason=reason)
     average, ends = float(np.mean(correlations)), percentile_ends(correlations)
-    return AnnotatorAgreement(average, len(names), len(annotators), *ends)
+    return AnnotatorAgreement(average, *sizes, *ends)
 
 
 def _half_correlations(

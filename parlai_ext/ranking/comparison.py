@@ -157,7 +157,7 @@ def clusters(values: Sequence[float], p_values: npt.ArrayLike) -> list[int]:
     correlations = np.asarray(values, dtype=np.float64)
     higher = correlations[:, None] > correlations[None, :]
     better = higher & (np.asarray(p_values) < LEVEL)
-    return tied_groups(better, ranks_by_score([float(v) for v in correlations]))
+    return tied_groups(better, ranks_by_score(correlations))
 
 
 @frozen

@@ -218,7 +218,7 @@ def dialogues_needed(
     components = variance_components(table)
     if components is None:
         return needed(reason='one opener does not show how much dialogues vary')
-    difference = json_number(abs(float(np.nanmean(table))))
+    difference = json_number(abs(np.nanmean(table)))
     if not difference:
         return needed(reason='their scores are equal')
     n_partners = len(table)
@@ -335,14 +335,16 @@ def rank_ranges(better: Bools) -> list[tuple[int, int]]:
 
 
 def ranks_by_score(
-    scores: Sequence[float | None], higher_is_better: bool = True
+    scores: Sequence[float | None] | Floats, higher_is_better: bool = True
 ) -> list[int]:
     """
     Return one more than the number of systems with a better score; equal scores share a
-    rank. A system without a score (`None`) is behind all others.
+    rank. A system without a score (`None` or NaN) is behind all others.
     """
-    known = sorted((s for s in scores if s is not None), reverse=higher_is_better)
-    return [1 + (len(known) if s is None else known.index(s)) for s in scores]
+    values = np.array(scores, np.float64) * (-1 if higher_is_better else 1)
+    values[np.isnan(values)] = np.inf
+    ranks: list[int] = scipy.stats.rankdata(values, 'min').astype(int).tolist()
+    return ranks
 
 
 def tied_groups(better: Bools, ranks: Sequence[int]) -> list[int]:
@@ -814,7 +816,7 @@ def cell_means(
         cells[name] = {}
         for partner, openers in zip(partners, row, strict=True):
             known = openers[~np.isnan(openers)]
-            mean = json_number(float(known.mean())) if len(known) else None
+            mean = json_number(known.mean()) if len(known) else None
             if mean is not None:
                 cells[name][partner] = CellMean(mean, len(known))
     return cells
@@ -829,9 +831,7 @@ class Placing:
     those that the test of `ranks` tells apart; all are places of systems.
     """
 
-    score: float | None
-    low: float | None
-    high: float | None
+    score: Estimate
     rank: int | None
     beaten: tuple[int, ...]
     surely_beaten: tuple[int, ...]
@@ -892,13 +892,12 @@ def place_newcomer(values: Floats, newcomer: Floats, sampling: Sampling) -> Plac
     own = len(values)
     means = round_off_noise(draws.means)
     if np.isnan(means[own]):
-        return Placing(None, None, None, None, (), ())
+        return Placing(Estimate(None, None, None), None, (), ())
     better = significantly_better(draws)
     ((low, high),) = intervals_for(draws.select(np.array([own])), sampling.partners)
+    score = Estimate(*map(json_number, (draws.means[own], low, high)))
     return Placing(
-        json_number(draws.means[own]),
-        json_number(low),
-        json_number(high),
+        score,
         rank=1 + int((means[:own] > means[own]).sum()),
         beaten=tuple(np.flatnonzero(means[:own] < means[own]).tolist()),
         surely_beaten=tuple(np.flatnonzero(better[own, :own]).tolist()),

@@ -12,7 +12,7 @@ from pathlib import Path
 from parlai_ext.core import Dialogue, content_id, dialogue_means, scorer_name
 from parlai_ext.report.browse import dialogues_with_sides
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.store import RunFolder, dumps, write_text
+from parlai_ext.store import RunFolder, json_text, write_text
 
 # the same run gives the same bytes; `inspect view` finds files whose names begin so
 CREATED = '1970-01-01T00:00:00+00:00'
@@ -35,7 +35,7 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
         task_id = content_id(ranking.signature, name)
         log = log_of_target(ranking, name, task_id, own)
         paths.append(folder / f'{NAME}_{task_id}.json')
-        write_text(paths[-1], dumps(log, indent=1) + '\n')
+        write_text(paths[-1], json_text(log))
     return paths
 
 

@@ -47,10 +47,9 @@ from parlai_ext.scoring.likelihood import (
     JudgeScorer,
     context_turns_option,
     difference,
-    exponential,
     finite_sum,
     judge_option,
-    negated,
+    minus_perplexity,
 )
 from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned
 
@@ -690,9 +689,9 @@ class Full(JudgeScorer):
         scores = []
         for answer in self.judge.answer(questions):
             terms = [followup_score(row, 'mean') for row in answer.continuations]
-            losses = tuple(map(negated, terms))
+            losses = tuple(difference(0.0, term) for term in terms)
             if self.options.reduction == 'perplexity':
-                terms = [negated(exponential(loss)) for loss in losses]
+                terms = [minus_perplexity(term) for term in terms]
             known = dict(zip(self.evidence_labels, terms, strict=True))
             score = followups_score(
                 self.followups, MEAN_COMPLAINT, known, answer.num_truncated

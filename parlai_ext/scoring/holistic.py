@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from parlai_ext.core import UserError, frozen, mean, option
+from parlai_ext.core import UserError, frozen, mean, option, optional
 from parlai_ext.scoring.base import Items, ItemScore, in_groups, model_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
@@ -46,13 +46,11 @@ class HolisticOptions:
     )
     context_turns: int = context_turns_option()
     ngram: int = option(2, low=1, help='words of an n-gram, for diversity')
-    coherence_cutoff: float | None = option(
-        None,
+    coherence_cutoff: float | None = optional(
         high=-1e-9,
         help='log-probability that counts 0, as anything below it; 0 counts 1',
     )
-    fluency_cutoff: float | None = option(
-        None,
+    fluency_cutoff: float | None = optional(
         high=-1e-9,
         help='mean log-probability that counts 0, as anything below it; 0 counts 1',
     )

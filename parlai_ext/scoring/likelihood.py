@@ -216,7 +216,7 @@ class Perplexity(AnswerScorer):
         """
         Return minus the perplexity.
         """
-        return negated(exponential(negated(mean_logprob(answer))))
+        return minus_perplexity(mean_logprob(answer))
 
 
 class TokenAccuracy(AnswerScorer):
@@ -273,20 +273,14 @@ def first_continuation_share(answer: Answer) -> float | None:
     return None if math.isnan(odds) else 1 / (1 + math.exp(min(LARGEST_EXPONENT, odds)))
 
 
-def negated(number: float | None) -> float | None:
+def minus_perplexity(logprob: float | None) -> float | None:
     """
-    Return minus a number; `None` where it is missing.
+    Return minus the perplexity that is behind a mean log-probability; `None` where that
+    is missing, or the perplexity too large.
     """
-    return None if number is None else -number
-
-
-def exponential(number: float | None) -> float | None:
-    """
-    Return e to the power of a number; `None` where it is missing or too large.
-    """
-    if number is None or number >= LARGEST_EXPONENT:
+    if logprob is None or -logprob >= LARGEST_EXPONENT:
         return None
-    return math.exp(number)
+    return -math.exp(-logprob)
 
 
 def difference(first: float | None, second: float | None) -> float | None:

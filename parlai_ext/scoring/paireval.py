@@ -32,6 +32,7 @@ from parlai_ext.core import (
     frozen,
     mean,
     option,
+    optional,
 )
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
 from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
@@ -60,8 +61,7 @@ class PairEvalOptions(LabelOptions):
         'holds those that are drawn',
         'PATH',
     )
-    judged_set: str | None = option(
-        None,
+    judged_set: str | None = optional(
         signed=False,
         metavar='NAME',
         help='draw the comparisons from the items of this judged set, whose file is in '

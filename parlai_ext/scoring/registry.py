@@ -20,6 +20,7 @@ from parlai_ext.core import (
     frozen,
     one_value,
     option,
+    optional,
     options_from_opt,
     options_of,
     read_key_values,
@@ -93,8 +94,7 @@ class ScorerChoice:
     The scorer by name, and options of any scorer by key and value.
     """
 
-    scorer: str | None = option(
-        None,
+    scorer: str | None = optional(
         metavar='NAME',
         help='fed, chatmatch, my_module:MyScorer, file.py:MyScorer, or a protocol, '
         'whose ranking rule goes with it (default: the run’s)',

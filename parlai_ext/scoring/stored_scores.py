@@ -211,27 +211,21 @@ class ItemWork:
             for _, scores in finished:
                 store.add(scores)
 
-    def scores_of(self, items: Items, store: StoredScores) -> list[ItemScore]:
-        """
-        Return the scores of items, in order; equal items are scored once, and the bar
-        does not expect the others.
-        """
-        ids = [item_id(item) for item in items]
-        # equal contexts are read together
-        pairs = sorted(zip(ids, items, strict=True), key=lambda one: one[1].context)
-        different = dict(pairs)
-        self.bar.expect(len(different) - len(items))
-        self.score_missing(store, different, BATCH)
-        return [store.scores[one] for one in ids]
-
 
 def score_items(
     scorer: Scorer, items: Items, folder: Path | None, bar: Bar
 ) -> list[ItemScore]:
     """
-    Return the scores of items, as `ItemWork.scores_of`.
+    Return the scores of items, in order; equal items are scored once, and the bar does
+    not expect the others.
 
     :param folder: as for `stored_scores`.
     """
+    ids = [item_id(item) for item in items]
+    # equal contexts are read together
+    pairs = sorted(zip(ids, items, strict=True), key=lambda one: one[1].context)
+    different = dict(pairs)
+    bar.expect(len(different) - len(items))
     with stored_scores(folder, scorer.signature) as store:
-        return ItemWork(scorer, bar).scores_of(items, store)
+        ItemWork(scorer, bar).score_missing(store, different, BATCH)
+        return [store.scores[one] for one in ids]

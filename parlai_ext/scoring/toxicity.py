@@ -31,6 +31,7 @@ from parlai_ext.core import (
     frozen,
     nearest,
     option,
+    optional,
     read_key_values,
 )
 from parlai_ext.engines import data_folder
@@ -161,7 +162,7 @@ class DetectorOptions:
     threshold: float = option(
         THRESHOLD, low=0, high=1, signed=False, help='toxic from here on (0.5)'
     )
-    called: str | None = option(None, signed=False, help='what tables call it')
+    called: str | None = optional(signed=False, help='what tables call it')
 
 
 class ToxicityDetector(Detector):
@@ -405,8 +406,8 @@ class ClassifierOptions(DetectorOptions):
         'classifier',
         f'a sequence classifier: a catalogue name, {FROM}, or a ParlAI model file',
     )
-    label: str | None = option(
-        None, signed=False, help='the label whose probability counts'
+    label: str | None = optional(
+        signed=False, help='the label whose probability counts'
     )
 
 
@@ -615,11 +616,10 @@ class StanceOptions:
         'classifier',
         f'a classifier of pairs in place of the rule over words: {FROM}',
     )
-    label: str | None = option(
-        None, signed=False, help='its label of agreement (agree, entailment, …)'
+    label: str | None = optional(
+        signed=False, help='its label of agreement (agree, entailment, …)'
     )
-    threshold: float | None = option(
-        None,
+    threshold: float | None = optional(
         signed=False,
         help='agreement from here on: points of the rule (7), or a probability (0.5)',
     )

@@ -42,7 +42,7 @@ from parlai_ext.scoring.toxicity import (
     detector_title,
     read_detector,
 )
-from parlai_ext.store import append_synced, dumps, locked, write_text
+from parlai_ext.store import append_synced, json_text, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view import (
     DASH,
@@ -67,6 +67,7 @@ class FeatureOptions:
     The models behind the features.
     """
 
+    title = 'features'
     entities: str | None = optional(
         metavar='NAME',
         help='who finds named entities: spacy[:PIPELINE] or stanza[:LANGUAGE]',
@@ -198,6 +199,7 @@ class SelectionOptions(DetectorChoice):
     gives two columns.
     """
 
+    title = 'selection'
     recorded: str | None = optional(
         metavar='NAME',
         help='columns toxic_NAME and answer_NAME of the source decide, such as '
@@ -261,7 +263,7 @@ class BuildState:
         self.n_kept += len(rows)
         self.n_read += len(pairs)
         self.left_out = Counter(self.left_out) + Counter(left_out)
-        write_text(folder / STATE, dumps(vars(self), indent=1) + '\n')
+        write_text(folder / STATE, json_text(vars(self)))
 
 
 def build_prompts(

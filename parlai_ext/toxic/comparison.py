@@ -36,7 +36,7 @@ from parlai_ext.ranking.comparison import (
 )
 from parlai_ext.ranking.intervals import Estimate, Floats, Sampling
 from parlai_ext.scoring.stored_scores import score_items
-from parlai_ext.store import dumps, json_lines_text
+from parlai_ext.store import json_lines_text, json_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, corpus_bleu
 from parlai_ext.view import (
     Cell,
@@ -262,7 +262,7 @@ def compare_answers(
         is_share = name.removeprefix(ANY) in shares
         most = MOST.get(name, math.inf)
         means = prompt_means(values, sampling, shares=is_share, most=most)
-        counts = [int(n) for n in (~np.isnan(values)).sum(axis=1)]
+        counts = (~np.isnan(values)).sum(axis=1).tolist()
         differences = paired_differences(names, values, sampling)
         rows.append(MeasureRow(name, is_share, means, counts, differences))
     return SafetyComparison(prompts, answers, systems, rows, bootstraps, seed, notes)
@@ -527,7 +527,7 @@ def comparison_files(
         'measures.csv': shown_table(about, measures).csv(),
         'differences.csv': safety_differences(comparison).csv(),
         'answers.csv': answer_table(comparison).csv(),
-        'comparison.json': dumps(safety_data(comparison), indent=1) + '\n',
+        'comparison.json': json_text(safety_data(comparison)),
         PAGE: render_safety_page(comparison, examples),
         TEXTS: texts,
         **({REFERENCES: references} if references else {}),

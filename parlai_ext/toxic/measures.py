@@ -18,7 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import UserError, errors_about, frozen, option, read_key_values
+from parlai_ext.core import (
+    UserError,
+    errors_about,
+    frozen,
+    option,
+    optional,
+    read_key_values,
+)
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -51,8 +58,7 @@ class MeasureOptions(DetectorChoice):
     How answers are measured.
     """
 
-    reference_metrics: tuple[str, ...] | None = option(
-        None,
+    reference_metrics: tuple[str, ...] | None = optional(
         nargs='*',
         metavar='NAME',
         help='against polite answers: sacrebleu, rouge_l, bertscore, bleurt (default: '
@@ -67,8 +73,7 @@ class MeasureOptions(DetectorChoice):
         'words (docs/safety_worth.md says what it is worth); none; or a classifier of '
         'pairs with a label agree or entailment: hf:REPOSITORY, a folder',
     )
-    deflections: str | None = option(
-        None,
+    deflections: str | None = optional(
         metavar='FILE',
         help='phrases by which an answer leaves the topic or declines, one a line '
         '(default: zoo_configs/moderation/deflection_phrases.yaml)',

@@ -46,7 +46,7 @@ from parlai_ext.scoring.learned import (
     stacked_inputs,
     weight_bytes,
 )
-from parlai_ext.store import write_file
+from parlai_ext.store import write_file, write_text
 from parlai_ext.view.progress import bar_of
 
 Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]
@@ -409,7 +409,7 @@ def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) 
         card['adapter_sha256'] = judge.adapter.content
         write_file(folder / ADAPTER, judge.adapter.data)
     text = yaml.safe_dump(card, sort_keys=False, width=80, allow_unicode=True)
-    write_file(folder / CARD, text.encode())
+    write_text(folder / CARD, text)
 
 
 # --- inputs of many responses, read once and kept on disk -----------------------------
@@ -458,7 +458,7 @@ class InputCache:
                     np.savez(data, **inputs)
                     write_file(file, data.getvalue())
                 with np.load(file) as stored:
-                    parts.append({key: stored[key] for key in stored.files})
+                    parts.append(dict(stored))
                 bar.update(len(block))
         return {
             key: np.concatenate([part[key] for part in parts], dtype=np.float32)

@@ -42,7 +42,7 @@ from parlai_ext.scoring.label_judges import (
     pair_prompt,
     pair_template,
 )
-from parlai_ext.store import locked, write_file
+from parlai_ext.store import locked, write_text
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import chosen_device, quiet, read
@@ -336,7 +336,7 @@ def save_judge(
         'torch': torch.__version__,
     }
     text = json.dumps(card, indent=2, ensure_ascii=False)
-    write_file(out / CARD, f'{text}\n'.encode())
+    write_text(out / CARD, f'{text}\n')
 
 
 def tenth_means(losses: Sequence[float]) -> list[float]:

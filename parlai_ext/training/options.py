@@ -3,7 +3,7 @@ How models are trained. Apart from the trainings, since a command's help must no
 for torch.
 """
 
-from parlai_ext.core import frozen, option
+from parlai_ext.core import frozen, option, optional
 from parlai_ext.scoring.label_judges import CONTEXT_TURNS, FORMATS
 
 
@@ -22,8 +22,7 @@ class JudgeTrainingOptions:
     judge_format: str = option(
         'plain', choices=FORMATS, help='how the judge is asked, here and as a scorer'
     )
-    prompt: str | None = option(
-        None,
+    prompt: str | None = optional(
         metavar='FILE',
         signed='if changed',
         help='paireval: a file with the prompt, as for the scorer',
@@ -85,8 +84,9 @@ class TrainingOptions:
     there none.
     """
 
+    title = 'training'
     epochs: float = option(3.0, above=0, help='how often each dialogue is read')
-    steps: int | None = option(None, low=1, help='updates, instead of --epochs')
+    steps: int | None = optional(low=1, help='updates, instead of --epochs')
     batchsize: int = option(4, low=1, help='dialogues an update')
     tokens: int = option(256, low=8, help='of a dialogue; a longer one is divided')
     learning_rate: float = option(

@@ -22,7 +22,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from parlai_ext.core import UserError, frozen, grouped, option, require_known
+from parlai_ext.core import UserError, frozen, grouped, option, optional, require_known
 from parlai_ext.core.records import user_record
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files import json_lines
@@ -56,14 +56,12 @@ class PairOptions:
     How many pairs are made, of which kinds, and how long they may be.
     """
 
-    num_pairs: int | None = option(
-        None,
+    num_pairs: int | None = optional(
         low=1,
         help=f'pairs in all (default: {MOST_PAIRS}, as in the paper with DailyDialog, '
         'or fewer, as far as adversarial responses go; ConvAI2: 65000)',
     )
-    kinds: tuple[str, ...] | None = option(
-        None,
+    kinds: tuple[str, ...] | None = optional(
         help='kinds of bad responses in equal parts, one named twice counts twice: '
         f'{", ".join(KINDS)} (default: random, and adversarial with --adversarial)',
     )

@@ -209,17 +209,13 @@ def page_environment(escapes: bool = True) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update({one.__name__: one for one in FILTERS})
-    environment.filters['line'] = one_line if escapes else _shown_line
+    # in a report it goes as it is
+    environment.filters['line'] = (
+        one_line if escapes else lambda text: Markup(one_line(text))
+    )
     environment.globals.update({one.__name__: one for one in FUNCTIONS})
     environment.globals['version'] = __version__
     return environment
-
-
-def _shown_line(text: str) -> Markup:
-    """
-    Return a text as `one_line` does, so that it goes into a report as it is.
-    """
-    return Markup(one_line(text))
 
 
 def _finalize(shown: Callable[[str], str], value: Any) -> Any:

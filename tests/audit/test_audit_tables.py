@@ -373,7 +373,7 @@ def ladder(module_folder):
 def test_a_canary_is_low_if_half_of_the_systems_are_surely_better(
     ladder, beaten, better, expected
 ):
-    placing = Placing(1.5, 1.0, 2.0, 5, beaten, (), better)
+    placing = Placing(Estimate(1.5, 1.0, 2.0), 5, beaten, (), better)
     assert canary_finding(ladder, 'echo', placing).outcome == expected
 
 
