@@ -218,7 +218,7 @@ def dialogues_needed(
     components = variance_components(table)
     if components is None:
         return needed(reason='one opener does not show how much dialogues vary')
-    difference = json_number(abs(np.nanmean(table)))
+    difference = json_number(abs(float(np.nanmean(table))))
     if not difference:
         return needed(reason='their scores are equal')
     n_partners = len(table)
@@ -343,7 +343,7 @@ def ranks_by_score(
     """
     values = np.array(scores, np.float64) * (-1 if higher_is_better else 1)
     values[np.isnan(values)] = np.inf
-    ranks: list[int] = scipy.stats.rankdata(values, 'min').astype(int).tolist()
+    ranks: list[int] = (1 + (values < values[:, None]).sum(1)).tolist()
     return ranks
 
 
