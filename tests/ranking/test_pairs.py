@@ -150,7 +150,8 @@ def test_a_newcomer_stands_where_its_score_says():
     placed = place_newcomer(np.array([best, last]), new, Sampling(100, 0))
     assert (placed.rank, placed.beaten, placed.surely_beaten) == (2, (1,), (1,))
     assert placed.surely_better == (0,)
-    assert placed.low < 3 < placed.high and placed.score == pytest.approx(3)
+    score = placed.score
+    assert score.low < 3 < score.high and score.value == pytest.approx(3)
 
 
 def test_a_partner_that_is_good_for_one_system_lifts_it():
