@@ -31,7 +31,7 @@ from parlai_ext.results.rank import RunScores, chosen_dimension, read_run_scores
 from parlai_ext.results.ranking import NAME, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view import number
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_sentence
 
 # bootstraps of an audit's own intervals at most: it has many
 MOST_BOOTSTRAPS = 1000
@@ -240,8 +240,7 @@ def settling_text(audited: Audited, needed: DialoguesNeeded, played: int) -> str
 
     :param played: the openers behind the finding.
     """
-    [text] = terminal_lines('settling', audited=audited, needed=needed, played=played)
-    return text
+    return terminal_sentence('settling', audited=audited, needed=needed, played=played)
 
 
 def read_audited(

@@ -40,7 +40,7 @@ from parlai_ext.ranking.standings import (
     significantly_better,
 )
 from parlai_ext.results.rank import chosen_dimension, read_run_scores
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_sentence
 
 Pair = tuple[int, int]
 Cases = Mapping[str, Floats]  # the systems' scores, by what was left out
@@ -98,7 +98,7 @@ def _add_cases(
     pairs = sorted({p for own in means for p in flipped_pairs(audited.means, own)})
     claimed = [pair for pair in pairs if audited.better[pair]]
     silent, names = np.argwhere(np.isnan(means)).tolist(), list(cases)
-    [text] = terminal_lines(
+    text = terminal_sentence(
         'left_out',
         audited=audited,
         what=what,
@@ -217,7 +217,7 @@ def _compare(
         return
     n_pairs = math.comb(len(mine), 2)
     n_alike = int((audited.better & better).sum())
-    [text] = terminal_lines(
+    text = terminal_sentence(
         'judge_swap',
         name=name,
         tau=tau,
@@ -402,7 +402,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
     with_floors = variance_shares(every) if n_floors else None
     if with_floors is not None:
         _add_shares(result, 'all systems', with_floors)
-    [text] = terminal_lines(
+    text = terminal_sentence(
         'variance',
         shares=shares,
         system=over_openers,

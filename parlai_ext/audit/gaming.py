@@ -57,7 +57,7 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.results.tables import read_tables
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_sentence
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 FOLDER = 'audit'
@@ -270,7 +270,7 @@ def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
         [k for k in places if k in honest]
         for places in (placing.beaten, placing.surely_beaten, placing.surely_better)
     )
-    [text] = terminal_lines(
+    text = terminal_sentence(
         'canary',
         audited=audited,
         kind=kind,
@@ -321,7 +321,7 @@ def _summarize(audited: Audited, findings: list[Finding], result: PartResult) ->
     outcomes = [one.outcome for one in findings if one.outcome != REPORTS]
     high, shown = outcomes.count(FAILS), outcomes.count(HOLDS)
     n = len(outcomes)
-    [text] = terminal_lines(
+    text = terminal_sentence(
         'canaries', audited=audited, n=n, n_high=high, n_shown=shown
     )
     outcome = outcome_of(shown=shown == n, refuted=bool(high))
@@ -361,7 +361,7 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
         gap = score_gap(values, sampling)
         name, n_openers = audited.systems[place], player.num_openers
-        [text] = terminal_lines('clone', name=name, gap=gap, n_openers=n_openers)
+        text = terminal_sentence('clone', name=name, gap=gap, n_openers=n_openers)
         result.report(text, outcome_of_equality(audited, gap))
         result.add(clone.name, name, {'score above': gap})
 
@@ -398,7 +398,7 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         after = ranks_by_score(system_means(together))[place]
         name, n_partners = audited.systems[place], before.shape[1]
         usual = usual_lifts(before, place) if n_partners > 1 else []
-        [text] = terminal_lines(
+        text = terminal_sentence(
             'clone_as_partner',
             name=name,
             n_partners=n_partners + 1,

@@ -38,7 +38,7 @@ from parlai_ext.ranking.intervals import (
 )
 from parlai_ext.ranking.standings import Standing, rank_dimension, score_gap
 from parlai_ext.view import shown_table
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_lines, terminal_sentence
 
 MOST_SETS = 200_000
 CELLS = (  # of Table 6, row by row
@@ -396,7 +396,7 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
         'compared orders': len(ranked_sets) * math.comb(size, 2),
     }
     holds = not (scores or orders or (result.means != result.full[sets]).any())
-    [text] = terminal_lines(
+    text = terminal_sentence(
         'target_proof',
         audited=audited,
         n_ranked=len(ranked_sets),
@@ -524,7 +524,7 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
     _, lost, gained, _ = np.sum([table.counts for table in tables], axis=0).tolist()
     n_favored = sum(sum(table.counts) for table in tables)
     n_sure = sum(_is_sure(audited, turn) for one in tables for turn in one.turns)
-    [text] = terminal_lines(
+    text = terminal_sentence(
         'table_six',
         audited=audited,
         gained=gained,
@@ -630,7 +630,7 @@ def check_siblings(result: PartResult, audited: Audited) -> None:
         low = high = None
     effect = Estimate(json_number(value), low, high)
     result.add('all families', '', {'effect': effect})
-    [text] = terminal_lines(
+    text = terminal_sentence(
         'siblings', effect=effect, value=value, published=published('siblings')
     )
     result.report(text, outcome_of_equality(audited, effect))

@@ -55,7 +55,7 @@ from parlai_ext.view import (
     shown_table,
     wrap_lines,
 )
-from parlai_ext.view.page import render_page, terminal_lines, terminal_notes
+from parlai_ext.view.page import render_page, terminal_notes, terminal_sentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -235,7 +235,7 @@ def best_sentence(best: BestScorer | None) -> str:
     which trivial scorers it beats.
     """
     rivals = best.trivial if best else ()
-    lines = terminal_lines(
+    return terminal_sentence(
         'best_scorer',
         best=best,
         beaten=[one.scorer for one in rivals if one.is_beaten],
@@ -252,7 +252,6 @@ def best_sentence(best: BestScorer | None) -> str:
             if best and -one.spearman >= best.spearman > 0
         ],
     )
-    return ' '.join(lines)
 
 
 def by_place(result: BenchComparison, rows: Iterable[Row]) -> dict[str, list[Row]]:

@@ -68,7 +68,7 @@ from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import Manifest
 from parlai_ext.systems.identity import PRESENT, candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import load_openers
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import terminal_sentence
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
@@ -252,7 +252,7 @@ class Regeneration:
         share = again.different.total() / again.played.total()
         is_allowed = problems and share <= options.max_different
         missing |= failures
-        [text] = terminal_lines(
+        text = terminal_sentence(
             'played_again',
             again=again,
             targets=self.pack.manifest.targets,

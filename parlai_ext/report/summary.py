@@ -18,7 +18,7 @@ from parlai_ext.report import judge
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Ranking, TournamentResult
 from parlai_ext.view import join_names, number
-from parlai_ext.view.page import terminal_lines, terminal_notes
+from parlai_ext.view.page import terminal_notes, terminal_sentence
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NARROW = 0.5  # an interval of a rating, of which one decimal would show little
@@ -135,7 +135,7 @@ def leader_sentence(ranking: Ranking, dimension: str) -> str:
     Return which system is first on a dimension, if any is, and which cannot be told
     apart from it; and how many dialogues would settle what is open.
     """
-    lines = terminal_lines(
+    return terminal_sentence(
         'leaders',
         dimension=dimension,
         leaders=leaders_on(ranking, dimension),
@@ -143,7 +143,6 @@ def leader_sentence(ranking: Ranking, dimension: str) -> str:
         units='dialogues of a pair' if ranking.is_imported else 'openers',
         fewest=FEWEST_OPENERS,
     )
-    return ' '.join(lines)
 
 
 def systems_by_rating(result: TournamentResult) -> list[str]:
@@ -179,7 +178,7 @@ def tournament_sentence(result: TournamentResult, n_openers: int) -> str:
     """
     names, values = systems_by_rating(result), result.chosen_rating.values
     best = values.get(names[0]) if names else None
-    lines = terminal_lines(
+    return terminal_sentence(
         'tournament_sentence',
         result=result,
         names=names,
@@ -190,7 +189,6 @@ def tournament_sentence(result: TournamentResult, n_openers: int) -> str:
         n_openers=n_openers,
         fewest_openers=FEWEST_OPENERS,
     )
-    return ' '.join(lines)
 
 
 def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:

@@ -689,7 +689,7 @@ class Full(JudgeScorer):
         scores = []
         for answer in self.judge.answer(questions):
             terms = [followup_score(row, 'mean') for row in answer.continuations]
-            losses = tuple(difference(0.0, term) for term in terms)
+            losses = tuple(None if term is None else -term for term in terms)
             if self.options.reduction == 'perplexity':
                 terms = [minus_perplexity(term) for term in terms]
             known = dict(zip(self.evidence_labels, terms, strict=True))

@@ -137,7 +137,8 @@ class DistantPlayer(Player):
     def __init__(self, name: str, process: OwnProcess, facts: PlayerFacts):
         super().__init__(name, _StandIn(process, name))
         self.process = process
-        vars(self).update(vars(facts))  # which it would work out otherwise
+        self.batches, self.n_bytes = facts.batches, facts.n_bytes
+        self.longest_reply = facts.longest_reply
 
     def count_tokens(self, texts: Sequence[str]) -> list[int] | None:
         """

@@ -142,6 +142,13 @@ def terminal_lines(template: str, **values: Any) -> list[str]:
     return found.render(**values).rstrip('\n').split('\n')
 
 
+def terminal_sentence(template: str, **values: Any) -> str:
+    """
+    Return a report for the terminal, as `terminal_lines` makes it, as one line.
+    """
+    return ' '.join(terminal_lines(template, **values))
+
+
 def terminal_notes(template: str, **values: Any) -> list[str]:
     """
     Return the lines of a report, as `terminal_lines` makes it, that have a text: a

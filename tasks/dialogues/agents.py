@@ -5,7 +5,7 @@ A run folder as a task: one example for each utterance that is judged.
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.store import RunFolder
 from parlai_ext.tasks.items_teacher import ItemsTeacher
@@ -18,7 +18,7 @@ class DialoguesOptions:
     """
 
     title = 'Dialogues of a run'
-    run_dir: str | None = option(None, path=True, help='the folder of a run')
+    run_dir: str | None = optional(path=True, help='the folder of a run')
     score_given: bool = option(False, help='judge the given first utterances too')
 
 

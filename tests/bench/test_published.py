@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import AgreementRow, SetPoints
 from parlai_ext.bench.tables import (
     COEFFICIENTS,
@@ -19,11 +18,11 @@ from parlai_ext.bench.tables import (
     team_tables,
 )
 from parlai_ext.data.judged.cards import card_names, read_card
-from parlai_ext.files import read_file
+from parlai_ext.files import read_shipped
 from parlai_ext.ranking.agreement import Correlation
 from tests.support.bench_samples import bench_of
 
-TRACK = read_file(zoo_configs.path('published', 'dstc10')).data
+TRACK = read_shipped('published', 'dstc10').data
 
 
 def averages(phase):
@@ -141,7 +140,7 @@ def test_a_bench_s_paper_stands_below_the_scorers_of_its_kind():
 
 
 def test_the_figures_of_table_1_of_paireval_give_its_averages():
-    figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    figures = read_shipped('published', 'figures').data['figures']
     checked = 0
     printed = {
         'PairEval': (58.5, 63.1),

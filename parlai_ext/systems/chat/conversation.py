@@ -18,7 +18,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core import JsonObject, frozen, option, options_from_opt
+from parlai_ext.core import JsonObject, frozen, option, optional, options_from_opt
 from parlai_ext.files import EVERYDAY, read_openers_file, sha256
 from parlai_ext.systems.chat.messages import ChatReply, ChatTurn
 
@@ -31,8 +31,8 @@ class Degradation:
 
     title = 'Made worse on purpose'
     prefix = 'degrade'
-    last_turns: int | None = option(
-        None, low=1, help='the model is shown only so many turns, the last ones'
+    last_turns: int | None = optional(
+        low=1, help='the model is shown only so many turns, the last ones'
     )
     context: str = option(
         'own',
