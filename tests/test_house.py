@@ -127,9 +127,8 @@ DEEDS = {
         """
         agents.safety_layer.safety_layer compat.agents models.chat models.encoder_kinds
         models.encoders models.handle models.parlai_likelihood
-        systems.catalogue.conversions systems.parlai_agents systems.player_process
-        systems.pretrained systems.safe.load systems.safe.read training.adaptation
-        training.judge
+        systems.catalogue.conversions systems.parlai_agents systems.pretrained
+        systems.safe.load systems.safe.read training.adaptation training.judge
         """,
         r'(?<!def )\b(create_agent|load_system|load_judge|load_encoder|AgentChat'
         r'|ParlaiClassifier|load_hf_judge|load_parlai_judge|torch_load)\('

@@ -33,8 +33,7 @@ from parlai_ext.core import (
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, RunFolder
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
-from parlai_ext.systems.parlai_agents import samples
-from parlai_ext.systems.player_process import load_on
+from parlai_ext.systems.parlai_agents import load_on, samples
 from parlai_ext.systems.players import (
     Participant,
     Player,

@@ -9,7 +9,7 @@ from parlai_ext.core import DeclaresOptions, options_from_opt
 from parlai_ext.engines import data_in
 from parlai_ext.systems.chat.conversation import ConversationAgent, Degradation
 from parlai_ext.systems.chat.messages import ChatStyle
-from parlai_ext.systems.hf.generate import (
+from parlai_ext.systems.hf import (
     DecodingOptions,
     FormOptions,
     ReplyGenerator,

@@ -35,7 +35,7 @@ from parlai_ext.systems.model_cache import (
     size_on_disk,
     weights_key,
 )
-from parlai_ext.systems.player_process import load_on
+from parlai_ext.systems.parlai_agents import load_on
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import Spending, add_to_spent
 from parlai_ext.view import count_of

@@ -37,7 +37,7 @@ from parlai_ext.core import (
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.player_process import load_on
+from parlai_ext.systems.parlai_agents import load_on
 from parlai_ext.systems.players import Participant, Player, Reply
 from parlai_ext.systems.spending import (
     Spending,

@@ -38,7 +38,7 @@ from parlai_ext.models.likelihood.engine import (
 from parlai_ext.models.questions import plain_ids
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily
-from parlai_ext.systems.hf.generate import FormOptions, padded_rows
+from parlai_ext.systems.hf import FormOptions, padded_rows
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import (
     chosen_device,

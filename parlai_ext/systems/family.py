@@ -14,7 +14,6 @@ from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.safe.load import read_opt
-from parlai_ext.systems.safe.unpickle import BadModelFile
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 SAMPLING = (
@@ -165,10 +164,7 @@ def own_options(system: System) -> JsonObject:
     path = model_path(system.opt)
     if path is None or not Path(f'{path}.opt').is_file():
         return {}
-    try:
-        return read_opt(f'{path}.opt', roster_opt=system.opt)
-    except BadModelFile as error:
-        raise UserError(error.as_option) from error
+    return read_opt(f'{path}.opt', roster_opt=system.opt)
 
 
 def effective_options(system: System) -> JsonObject:

@@ -45,9 +45,8 @@ from parlai_ext.systems.family import (
     effective_options,
     no_model,
 )
-from parlai_ext.systems.player_process import check_options_apart
+from parlai_ext.systems.parlai_agents import check_options_apart
 from parlai_ext.systems.safe.load import count_parameters
-from parlai_ext.systems.safe.unpickle import Refused
 
 # options of any system that say where or how fast it runs, not what it says
 PLACES = PLACE_OPTIONS | {
@@ -193,8 +192,8 @@ def resolve(system: System) -> Resolution:
     if params is None and model is not None:
         try:
             params = count_parameters(model)
-        except Refused as e:
-            status, reason = MISSING, reason or e.as_option
+        except UserError as e:
+            status, reason = MISSING, reason or str(e)
     return Resolution(system.name, status, where, reason, params, tuple(besides))
 
 

@@ -28,7 +28,7 @@ from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, locked
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
-from parlai_ext.systems.player_process import load_on
+from parlai_ext.systems.parlai_agents import load_on
 from parlai_ext.systems.players import BLANK, EMPTY, Player
 from parlai_ext.systems.random_numbers import seed_all
 from parlai_ext.view import single_spaced

@@ -19,7 +19,7 @@ from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import Turns, without_overlap
 from parlai_ext.store import locked, write_file
 from parlai_ext.systems import hub
-from parlai_ext.systems.hf.generate import padded_rows
+from parlai_ext.systems.hf import padded_rows
 from parlai_ext.systems.pretrained import (
     max_positions,
     quiet,

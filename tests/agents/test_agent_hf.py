@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from parlai_ext.core import System
 from parlai_ext.systems import families, hub, pretrained
-from parlai_ext.systems.hf.generate import load_model
+from parlai_ext.systems.hf import load_model
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import load_system, samples

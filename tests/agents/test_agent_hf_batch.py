@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFas
 
 from parlai_ext.core import options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
-from parlai_ext.systems.hf.generate import (
+from parlai_ext.systems.hf import (
     ChatForm,
     FormOptions,
     PlainForm,

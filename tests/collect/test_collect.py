@@ -15,7 +15,7 @@ from parlai_ext.core import Roster, System, options_from_opt
 from parlai_ext.engines import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
-from parlai_ext.systems.player_process import DistantPlayer, load_on
+from parlai_ext.systems.parlai_agents import DistantPlayer, load_on
 from parlai_ext.worlds import block_player
 from tests.support.plans import collected as collected_run
 from tests.support.plans import open_run, says, some_openers

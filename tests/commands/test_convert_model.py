@@ -318,7 +318,7 @@ def test_options_that_are_a_malicious_pickle_do_not_run(way, first, tmp_path):
     code, line = on_the_command_line(way, *args)
     assert not marker.exists()
     if not first:
-        assert (code, line[:29]) == (1, f'error: model file {path}.opt'[:29])
+        assert (code, line[:29]) == (1, f'error: model_file: {path}.opt'[:29])
         assert 'refused: ' in line and 'builtins.exec' in line
 
 

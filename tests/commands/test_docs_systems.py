@@ -24,7 +24,7 @@ from parlai_ext.files import FILE_OPTIONS, load_roster, parse_target
 from parlai_ext.files.roster_file import read_system
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.store import RunFolder
-from parlai_ext.systems import player_process
+from parlai_ext.systems import parlai_agents
 from parlai_ext.systems.parlai_agents import parsed_options
 from parlai_ext.systems.remote import plain
 from parlai_ext.systems.remote.settings import Settings
@@ -136,7 +136,7 @@ def run(folder, bot):
     rosters = ('mine.yaml', 'qwen.yaml', 'blenderbot.yaml', 'mybot.yaml')
     with pytest.MonkeyPatch.context() as patch, trusted(*folder.glob('*.py')):
         # none has a process of its own, which takes seconds to begin
-        patch.setattr(player_process, 'is_trusted', lambda system: True)
+        patch.setattr(parlai_agents, 'is_trusted', lambda system: True)
         patch.syspath_prepend(str(folder))  # as PYTHONPATH=. does
         EvaluateSystems.main(
             config=small_config(folder, targets=1, partners=1),

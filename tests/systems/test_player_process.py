@@ -21,11 +21,11 @@ from parlai_ext.engines import Machine, data_in
 from parlai_ext.isolation import fork_server
 from parlai_ext.isolation.fork_server import ALONE, ENVIRONMENT
 from parlai_ext.systems.own_process import OwnProcess
-from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.player_process import (
+from parlai_ext.systems.parlai_agents import (
     DistantPlayer,
     check_options_apart,
     load_on,
+    load_system,
 )
 from parlai_ext.systems.random_numbers import (
     random_state,

@@ -111,7 +111,7 @@ def test_a_malicious_model_file_runs_unguarded_only(name, form, path, marker):
     path.write_bytes(FORMATS[form](gadget(name, marker)))
     refusal = refused(read, path, marker)
     assert GADGETS[name][1] in refusal.why
-    assert f'model file {path}: refused: it wants to run' in str(refusal)
+    assert f'model_file: {path}: refused: it wants to run' in str(refusal)
 
 
 @pytest.mark.parametrize('weights_only', [False, True])
@@ -323,7 +323,7 @@ def test_a_persistent_id_is_a_tensors_or_refused(pid, path):
 )
 def test_what_cannot_be_read_is_one_line(code, words, path):
     path.write_bytes(in_zip(code + b'.'))
-    line = f'^model file {path}: it cannot be read: .*{words}[^\n]*$'
+    line = f'^model_file: {path}: it cannot be read: .*{words}[^\n]*$'
     with pytest.raises(Exception, match=line), guarded():
         torch.load(path)
 
@@ -472,7 +472,7 @@ def test_options_of_2018_are_read(kind, protocol, tmp_path):
 @pytest.mark.parametrize('text', ['', '{"model": ', '[1]', 'model: x'])
 def test_damaged_options_are_one_line(text, path):
     path.write_text(text)
-    with user_error(f'^model file {path}: it '):
+    with user_error(f'^model_file: {path}: it '):
         read_opt(path)
 
 

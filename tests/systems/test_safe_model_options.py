@@ -230,7 +230,7 @@ def test_a_roster_shows_a_model_that_will_be_refused_as_missing(tmp_path, marker
         file.write(in_zip(gadget('exec', marker)))
     found = resolved(path)
     assert found.status == 'missing' and not marker.exists()
-    assert found.reason.startswith('model_file: refused: ')
+    assert found.reason.startswith(f'model_file: {path}: refused: ')
     assert 'builtins.exec' in found.reason
     with trusted(path):  # what the user trusts will play
         assert resolved(path).status == 'present'

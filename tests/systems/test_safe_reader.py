@@ -15,7 +15,7 @@ from parlai_ext.core import System
 from parlai_ext.engines import Machine
 from parlai_ext.isolation import fork_server
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.systems.player_process import load_on
+from parlai_ext.systems.parlai_agents import load_on
 from parlai_ext.systems.safe import read, unpickle
 from parlai_ext.systems.safe.load import (
     convert_states,

@@ -122,7 +122,7 @@ def test_what_nobody_can_hash_ends_its_reader(path, monkeypatch):
     monkeypatch.setattr(read, 'SECONDS', 1)
     path.write_bytes(b'\x80\x04}' + TUPLE + b'K\x01s.')
     assert path.stat().st_size < 3_000
-    with user_error(f'model file {path}: .*takes more than 1 seconds'):
+    with user_error(f'model_file: {path}: .*takes more than 1 seconds'):
         read_opt(path)
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from parlai_ext.systems import player_process
+from parlai_ext.systems import parlai_agents
 from torture import misfits
 
 
@@ -38,6 +38,6 @@ def test_a_planted_bug_is_counted(tmp_path, monkeypatch):
         raise Exception
 
     with misfits.Misfits(tmp_path / 'not') as trials:
-        monkeypatch.setattr(player_process, 'reply_from_fields', give_up)
+        monkeypatch.setattr(parlai_agents, 'reply_from_fields', give_up)
         line = trials.trial(number, Random(0))
     assert line.startswith("'CrashesAtAct': a traceback")

@@ -268,16 +268,9 @@ class BadModelFile(UserError):
     """
 
     def __init__(self, path: str, why: str):
-        super().__init__(f'model file {path}: {why}')
+        super().__init__(f'model_file: {path}: {why}')
         self.path, self.why = path, why
         self.given: tuple[Any, ...] = (path, why)
-
-    @property
-    def as_option(self) -> str:
-        """
-        The message as a mistake in a system's options.
-        """
-        return f'model_file: {self.path}: {self.why}'
 
     def __reduce__(self) -> Any:
         return type(self), self.given
@@ -300,10 +293,6 @@ class Refused(BadModelFile):
         hints = ', '.join(filter(None, (hint, trust)))
         super().__init__(path, '; '.join(filter(None, (f'refused: {what}', hints))))
         self.given = (path, what, hint, trustable)
-
-    @property
-    def as_option(self) -> str:
-        return f'model_file: {self.why}'
 
 
 def path_of(file: Any) -> str:

@@ -1,3 +1,0 @@
-"""
-Models of Hugging Face's library as systems: prompts, decoding, generation, training.
-"""
