@@ -125,7 +125,7 @@ DEEDS = {
     # `torch.load`; for models of scorers `models.handle` decides in which process.
     'open models': (
         """
-        agents.safety_layer.safety_layer compat.agents models.chat models.encoder_kinds
+        agents.safety_layer.safety_layer compat.faults models.chat models.encoder_kinds
         models.encoders models.handle models.parlai_likelihood
         systems.catalogue.conversions systems.parlai_agents systems.pretrained
         systems.safe.load systems.safe.read training.adaptation training.judge
@@ -148,7 +148,7 @@ DEEDS = {
     # `systems.task_data`.
     'load code': (
         """
-        commands.command commands.doctor compat.worlds isolation.fork_server
+        commands.command commands.doctor compat.faults isolation.fork_server
         isolation.outside_code isolation.policy models.handle models.judge_process
         ranking.ratings report.page report.table results.rank scoring.references
         scoring.registry scoring.toxicity systems.catalogue.conversions

@@ -1,17 +1,17 @@
 """
-Fixes of ParlAI 1.7.2, where it fails with current libraries or gives wrong results, and
-the one function that applies them and makes our agents, tasks and models known.
-
-Each fix is a function that is given the module that it changes. Its docstring says
-where ParlAI goes wrong and what the fix does.
+ParlAI 1.7.2 as the program uses it: with the fixes of its faults, with our agents,
+tasks and models known to it, and without its reports.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from functools import cache, wraps
+from io import StringIO
 from typing import Any
 
 from parlai_ext import mini, zoo_configs
-from parlai_ext.compat import agents, libraries, worlds  # noqa: F401  (fixes)
+from parlai_ext.compat import faults  # noqa: F401  (fixes)
 from parlai_ext.compat.after_import import apply as apply
 
 PREFIX = 'ext:'
@@ -46,3 +46,28 @@ def prepare_parlai() -> None:
         return cls.load(str(ours))
 
     Opt.load_init = classmethod(load_init)
+
+
+@contextmanager
+def quiet_parlai() -> Iterator[None]:
+    """
+    Silence ParlAI's reports of options that it overrides and of what it builds.
+    """
+    from parlai.utils import logging
+
+    handler = logging.logger.streamHandler
+    level = handler.level
+    handler.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        handler.setLevel(level)
+
+
+@contextmanager
+def silent_parlai() -> Iterator[None]:
+    """
+    Keep ParlAI's own builders, too, from printing where a command prints its result.
+    """
+    with quiet_parlai(), redirect_stdout(StringIO()):
+        yield

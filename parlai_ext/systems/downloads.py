@@ -21,8 +21,7 @@ from parlai_ext.core import (
 from parlai_ext.engines import data_folder, is_zoo_path
 from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, existing_file, files_at
 from parlai_ext.systems import zoo
-from parlai_ext.systems.families import family_of
-from parlai_ext.systems.family import effective_options
+from parlai_ext.systems.families import effective_options, family_of
 from parlai_ext.systems.fetch.checked_downloads import Unreachable, checked_downloads
 from parlai_ext.systems.task_data import candidates_file, is_spec, to_download
 

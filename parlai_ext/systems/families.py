@@ -27,7 +27,7 @@ from parlai.core.torch_ranker_agent import TorchRankerAgent
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext import zoo_configs
-from parlai_ext.compat.agents import (
+from parlai_ext.compat.faults import (
     BERT_FILES,
     HUB_REPOSITORIES,
     bert_home,
@@ -41,6 +41,7 @@ from parlai_ext.core import (
     errors_about,
     frozen,
     json_object,
+    known_values,
     option,
     optional,
     options_of,
@@ -60,9 +61,10 @@ from parlai_ext.files import (
 )
 from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
-from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family
+from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, model_path
 from parlai_ext.systems.fetch.checked_downloads import Entry, lock_file
 from parlai_ext.systems.remote.settings import UNTOLD, Settings
+from parlai_ext.systems.safe.load import read_opt
 
 # --- weights from the Hugging Face hub, or from a folder in its format ----------------
 
@@ -713,3 +715,26 @@ def check_reader(opt: JsonObject) -> None:
             f'model: {agent} would misread contexts of more than {pretrained} '
             f'tokens: n_positions_init is {pretrained}, n_positions {size}; {reads}'
         )
+
+
+def effective_options(system: System) -> JsonObject:
+    """
+    Return the roster's options of a system, over those in the `.opt` beside its model
+    file, where there is one.
+
+    Reads the disk only. The roster may name an agent that the `.opt` may not.
+
+    :raises UserError: when the `.opt` holds no options, or more than data.
+    """
+    path = model_path(system.opt)
+    own: JsonObject = {}
+    if path is not None and Path(f'{path}.opt').is_file():
+        own = read_opt(f'{path}.opt', roster_opt=system.opt)
+    return {**own, **known_values(system.opt)}
+
+
+def no_model(file: object) -> UserError:
+    """
+    Return the refusal of a model file of which no options name the agent.
+    """
+    return UserError(f"model: not given; {file}.opt names none: add 'model' to opt")

@@ -9,11 +9,10 @@ generator in a model file.
 from collections.abc import Hashable
 from pathlib import Path
 
-from parlai_ext.core import JsonObject, System, UserError, known_values
+from parlai_ext.core import JsonObject, System
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
 from parlai_ext.systems import zoo
-from parlai_ext.systems.safe.load import read_opt
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 SAMPLING = (
@@ -142,42 +141,9 @@ class Family:
         return next((key for key in self.weights_options if opt.get(key)), 'model')
 
 
-# --- the options of a system, as its roster and the files of this machine tell them ---
-
-
 def model_path(opt: JsonObject) -> Path | None:
     """
     Return where the model file of these options is, or would be after a download.
     """
     path = str(opt.get('model_file') or '')
     return local_path(path) if path else None
-
-
-def own_options(system: System) -> JsonObject:
-    """
-    Return what the `.opt` beside the system's model file says; empty without one.
-
-    Reads the disk only. The roster may name an agent that the `.opt` may not.
-
-    :raises UserError: when it holds no options, or more than data.
-    """
-    path = model_path(system.opt)
-    if path is None or not Path(f'{path}.opt').is_file():
-        return {}
-    return read_opt(f'{path}.opt', roster_opt=system.opt)
-
-
-def effective_options(system: System) -> JsonObject:
-    """
-    Return the model's own options with the roster's over them.
-
-    :raises UserError: when the model's own options cannot be read.
-    """
-    return {**own_options(system), **known_values(system.opt)}
-
-
-def no_model(file: object) -> UserError:
-    """
-    Return the refusal of a model file of which no options name the agent.
-    """
-    return UserError(f"model: not given; {file}.opt names none: add 'model' to opt")

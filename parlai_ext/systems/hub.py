@@ -10,7 +10,7 @@ import os
 from fnmatch import fnmatch
 from pathlib import Path
 
-from parlai_ext.compat.agents import is_reachable
+from parlai_ext.compat.faults import is_reachable
 from parlai_ext.core import (
     DATA_ERRORS,
     YES,

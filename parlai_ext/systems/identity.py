@@ -36,15 +36,11 @@ from parlai_ext.systems.families import (
     PLACE_OPTIONS,
     candidate_hashes,
     check_reader,
-    family_of,
-)
-from parlai_ext.systems.family import (
-    DOWNLOAD,
-    MISSING,
-    PRESENT,
     effective_options,
+    family_of,
     no_model,
 )
+from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT
 from parlai_ext.systems.parlai_agents import check_options_apart
 from parlai_ext.systems.safe.load import count_parameters
 

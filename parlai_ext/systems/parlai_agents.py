@@ -26,8 +26,7 @@ from parlai.core.loader import load_agent_module
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.compat import prepare_parlai
-from parlai_ext.compat.libraries import quiet_parlai
+from parlai_ext.compat import prepare_parlai, quiet_parlai
 from parlai_ext.core import (
     JsonDict,
     JsonObject,
@@ -61,13 +60,14 @@ from parlai_ext.systems.downloads import (
 from parlai_ext.systems.families import (
     CANDIDATES,
     check_reader,
+    effective_options,
     family_of,
     fresh_candidates,
     has_trusted_folder,
     innermost,
     layers,
+    no_model,
 )
-from parlai_ext.systems.family import effective_options, no_model
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.own_process import OwnProcess, Server, answers_of_a_kind
 from parlai_ext.systems.players import (

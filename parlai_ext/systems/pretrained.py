@@ -22,7 +22,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from parlai_ext.compat.libraries import without_bars
+from parlai_ext.compat.faults import without_bars
 from parlai_ext.core import UserError, errors_about
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.systems import hub

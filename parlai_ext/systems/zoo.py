@@ -14,8 +14,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from parlai_ext.compat import prepare_parlai
-from parlai_ext.compat.libraries import silent_parlai
+from parlai_ext.compat import prepare_parlai, silent_parlai
 from parlai_ext.core import UserError, errors_about, first_line, nearest
 from parlai_ext.engines import (
     HIDDEN,

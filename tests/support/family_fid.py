@@ -9,7 +9,7 @@ import torch
 from parlai.agents.rag import retrievers
 
 from parlai_ext import compat
-from parlai_ext.compat import agents
+from parlai_ext.compat import faults
 from tests.support.tiny_models import (
     POLY,
     SIZES,
@@ -125,7 +125,7 @@ def query_encoder(folder, seed):
     """
     from transformers import BertConfig, BertModel
 
-    home = folder / agents.BERT_FOLDER
+    home = folder / faults.BERT_FOLDER
     home.mkdir(exist_ok=True)
     words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *WORDS]
     (home / 'vocab.txt').write_text('\n'.join([*words, '']), encoding='utf-8')
@@ -152,7 +152,7 @@ def write_index(folder, name, passages, checkpoint):
     from parlai.agents.rag.scripts.index_dense_embeddings import Indexer
     from transformers import BertTokenizerFast
 
-    bert = agents.bert_home(None, folder)
+    bert = faults.bert_home(None, folder)
     tokenizer = BertTokenizerFast.from_pretrained(str(bert))
     encoder = DprDocumentEncoder(
         {'datapath': str(folder)}, pretrained_path=str(checkpoint)

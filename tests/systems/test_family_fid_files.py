@@ -11,7 +11,7 @@ import pytest
 import torch
 from parlai.core.build_data import mark_done
 
-from parlai_ext.compat.agents import index_files
+from parlai_ext.compat.faults import index_files
 from parlai_ext.core import System
 from parlai_ext.systems import families
 from parlai_ext.systems.identity import identity

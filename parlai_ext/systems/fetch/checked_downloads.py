@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import StringConstraints
 
-from parlai_ext.compat.libraries import silent_parlai
+from parlai_ext.compat import silent_parlai
 from parlai_ext.core import UserError, bytes_hash, frozen, parse_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import data_folder, downloads_folder, exclusive

@@ -34,7 +34,7 @@ import torch
 from torch.nn.modules import module as torch_modules
 from torch.nn.parameter import is_lazy
 
-from parlai_ext.compat.agents import HUB_REPOSITORIES
+from parlai_ext.compat.faults import HUB_REPOSITORIES
 from parlai_ext.core import (
     JsonObject,
     UserError,

@@ -1,23 +1,127 @@
 """
-Fixes of agents of ParlAI 1.7.2 that crash or cannot be built; and of FiD and RAG, which
-answer with the help of passages that a dense index finds for the dialogue, and where
-the files are that they read.
+Faults of ParlAI 1.7.2, where it fails with current libraries or gives wrong results.
+
+Each has a fix: a function whose docstring says where ParlAI goes wrong and what the fix
+does. FiD and RAG answer with the help of passages that a dense index finds for the
+dialogue; where the files are that they read is told here, too.
 """
 
+import importlib.util
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.compat.after_import import fixes, replaces
 from parlai_ext.core import UserError, frozen, shortened
+from parlai_ext.view.progress import bar_settings
 
 if TYPE_CHECKING:
     from parlai.core.opt import Opt
+
+# --- libraries that have changed since, and progress bars -----------------------------
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """
+    Keep transformers from showing progress bars, which would tear up ours.
+    """
+    from transformers.utils import logging
+
+    enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            logging.enable_progress_bar()
+
+
+@replaces('parlai.agents.hugging_face.gpt2', 'GPT2Decoder.__init__')
+def load_gpt2_without_bars(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+    """
+    ParlAI lets transformers show a progress bar while GPT-2 and DialoGPT are loaded
+    (agents/hugging_face/gpt2.py:79, dialogpt.py:54). The fix hides it.
+    """
+    with without_bars():
+        original(self, *args, **kwargs)
+
+
+@fixes('parlai.core.torch_ranker_agent', 'parlai.agents.rag.retrievers')
+def show_bars_after_two_seconds(module: Any) -> None:
+    """
+    ParlAI shows a progress bar for every file, however small
+    (core/torch_ranker_agent.py:992, agents/rag/retrievers.py:82). The fix shows it only
+    after two seconds, and in a log file as lines.
+    """
+    original = module.tqdm
+
+    def late_bar(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **{'delay': 2, **bar_settings(), **kwargs})
+
+    module.tqdm = late_bar
+
+
+@replaces('parlai.nn.lr_scheduler', 'ReduceOnPlateauLRScheduler.__init__')
+def build_plateau_scheduler_without_verbose(
+    original: Any,
+    self: Any,
+    optimizer: Any,
+    patience: int,
+    decay: float,
+    *warmup: float,
+) -> None:
+    """
+    ParlAI passes ``verbose`` to a scheduler that lost this argument with torch 2.7
+    (nn/lr_scheduler.py:338): nothing can be trained with the default
+    ``--lr-scheduler``. The fix does not pass it.
+    """
+    from parlai.nn.lr_scheduler import ParlAILRScheduler
+    from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+    ParlAILRScheduler.__init__(self, *warmup)
+    self.scheduler = ReduceLROnPlateau(
+        optimizer, 'min', factor=decay, patience=patience
+    )
+
+
+@replaces(
+    'parlai.agents.hugging_face.gpt2', 'HFGPT2Model.reorder_decoder_incremental_state'
+)
+def reorder_gpt2_cache_object(
+    original: Any, self: Any, incremental_state: Any, inds: Any
+) -> Any:
+    """
+    ParlAI reorders a cache of tuples (agents/hugging_face/gpt2.py:188), but in
+    transformers 5 it is a `Cache` object: GPT-2 and DialoGPT cannot generate. The fix
+    lets the object reorder itself.
+    """
+    incremental_state.reorder_cache(inds)
+    return incremental_state
+
+
+@replaces('parlai.core.dict', 'DictionaryAgent.txt2vec')
+def make_token_id_arrays_of_int(
+    original: Any, self: Any, text: str, vec_type: Any = list
+) -> Any:
+    """
+    ParlAI uses ``np.int`` (core/dict.py:754), which numpy 1.24 removed. The fix uses
+    ``int``.
+    """
+    import numpy as np
+
+    if vec_type is not np.ndarray:
+        return original(self, text, vec_type)
+    return np.array(original(self, text, list), dtype=int)
+
+
+# --- agents that crash or cannot be built ---------------------------------------------
 
 PATIENCE = 10  # seconds until the hub counts as out of reach
 # repositories by agent and `gpt2_size`, as parlai/agents/hugging_face loads them
@@ -506,3 +610,77 @@ def block_context_of_own_dialogue(original: Any, self: Any, batch: Any) -> Any:
     if turns is None:
         turns = torch.full((len(source),), batch.batchsize // len(source))
     return context.repeat_interleave(turns.to(context.device), dim=0)
+
+
+# --- the worlds of our tasks, which ParlAI does not find, and their logs --------------
+
+
+@fixes('parlai.core.loader')
+def find_worlds_of_our_tasks(module: Any) -> None:
+    """
+    ParlAI looks for a task's world behind ``internal:`` only, and for ``task:Teacher``
+    or ``task:option=value`` under a module name that does not exist
+    (core/loader.py:383): it uses a stock world without a word. The fix gives our tasks
+    their own world however they are spelled.
+    """
+    original = module.load_world_module
+
+    @wraps(original)
+    def load_world_module(taskname: str, **options: Any) -> Any:
+        task = full_task_path(taskname.strip())
+        if task.startswith('parlai_ext.'):
+            name = task.partition(':')[0]
+            worlds = name.removesuffix('.agents') + '.worlds'
+            # ParlAI hides the error if they cannot be imported (core/loader.py:418)
+            if ',' not in task and importlib.util.find_spec(worlds):
+                importlib.import_module(worlds)
+            own_only = {**options, 'num_agents': None, 'default_world': None}
+            # the class named after the teacher, else the task's only one
+            for spelling in (task, name):
+                if world := original(spelling, **own_only):
+                    return world
+        return original(taskname, **options)
+
+    # params.py and worlds.py hold the function under their own names
+    for name in ('loader', 'params', 'worlds'):
+        if importer := sys.modules.get(f'parlai.core.{name}'):
+            vars(importer)['load_world_module'] = load_world_module
+
+
+@replaces('parlai.utils.world_logging', 'WorldLogger.convert_to_labeled_data')
+def label_only_answers(original: Any, self: Any, episode: Any) -> Any:
+    """
+    ParlAI takes two acts of every parley (utils/world_logging.py:145) and fails at a
+    last utterance that nobody answers. The fix leaves it out: it has no label.
+    """
+    return original(self, [parley for parley in episode if len(parley) > 1])
+
+
+@replaces('parlai.utils.world_logging', 'WorldLogger.write')
+def tell_the_world_of_its_log(
+    original: Any, self: Any, outfile: str, world: Any, *args: Any, **kwargs: Any
+) -> None:
+    """
+    ParlAI asks a world to write its log in one format only (scripts/self_chat.py:157).
+    The fix tells a world of ours that its log is written, in any format.
+    """
+    original(self, outfile, world, *args, **kwargs)
+    if hasattr(world, 'log_written'):
+        world.log_written()
+
+
+def full_task_path(task: str) -> str:
+    """
+    Return the dotted path of one of our tasks; the name of any other task unchanged.
+
+    >>> full_task_path('ext:smalltalk:Opener')
+    'parlai_ext.tasks.smalltalk.agents:Opener'
+    >>> full_task_path('ext:pairs:self_play')
+    'parlai_ext.tasks.pairs.agents:SelfPlay'
+    """
+    name, colon, rest = task.removeprefix('ext:').partition(':')
+    if not task.startswith('ext:') or '.' in name or ',' in task:
+        return task
+    if '=' not in rest:  # as ParlAI spells the teacher's name (core/loader.py:313)
+        rest = ''.join(word[:1].upper() + word[1:] for word in rest.split('_'))
+    return f'parlai_ext.tasks.{name.lower()}.agents{colon}{rest}'
