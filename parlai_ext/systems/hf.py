@@ -44,6 +44,7 @@ from parlai_ext.systems.chat.messages import (
     TODAY,
     ChatReply,
     ChatStyle,
+    ChatTurn,
     Messages,
     TemplateProblem,
     ends_at,
@@ -99,20 +100,12 @@ class ChatForm:
     today: date = TODAY
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    def parts(self, conversation: Conversation) -> Messages:
+    def parts(self, turns: Sequence[ChatTurn]) -> Messages:
         """
-        Return the messages, oldest first, without control tokens; the system prompt, if
-        there is one, comes first.
+        Return the messages, oldest first; the system prompt, if there is one, comes
+        first.
         """
-        return messages(
-            without_control_tokens(conversation, self.tokenizer), self.style
-        )
-
-    def starts(self, parts: Messages) -> list[int]:
-        """
-        Return where the messages may begin, after a cut: with a user's.
-        """
-        return [i for i, part in enumerate(parts) if i and part['role'] == 'user']
+        return messages(turns, self.style)
 
     def text(self, parts: Messages) -> str:
         """
@@ -183,20 +176,14 @@ class PlainForm:
     seq2seq: bool
     start: str = ''
 
-    def parts(self, conversation: Conversation) -> Messages:
+    def parts(self, turns: Sequence[ChatTurn]) -> Messages:
         """
-        Return every turn as a message; the system prompt, if there is one, comes first.
+        Return every turn as a user's message; the system prompt, if there is one, comes
+        first.
         """
         prompt = self.style.system_prompt
         head = [{'role': 'system', 'content': prompt}] if prompt else []
-        turns = without_control_tokens(conversation, self.tokenizer)
         return head + [{'role': 'user', 'content': turn.text} for turn in turns]
-
-    def starts(self, parts: Messages) -> list[int]:
-        """
-        Return where the turns may begin, after a cut: anywhere.
-        """
-        return list(range(1, len(parts)))
 
     def ids(self, parts: Messages) -> list[int]:
         """
@@ -216,16 +203,18 @@ def fit_prompt(
 ) -> PromptTokens:
     """
     Return the prompt of at most ``limit`` tokens with the most of the conversation.
+    After a cut it begins with a user's message.
 
     :raises UserError: when not even the last words fit beside the system prompt.
     """
-    parts = form.parts(conversation)
+    parts = form.parts(without_control_tokens(conversation, form.tokenizer))
     ids = form.ids(parts)
     if limit is None or len(ids) <= limit:
         return PromptTokens(ids)
     head = parts[:1] if parts[0]['role'] == 'system' else []
     turns = parts[len(head) :]
-    starts = form.starts(turns) or [len(turns) - 1]
+    starts = [i for i, turn in enumerate(turns) if i and turn['role'] == 'user']
+    starts = starts or [len(turns) - 1]
     # the later a beginning, the fewer tokens
     which = bisect_left(
         starts, True, key=lambda start: len(form.ids(head + turns[start:])) <= limit

@@ -23,7 +23,7 @@ from safetensors import torch as torch_file
 from safetensors.numpy import save_file
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import DATA_ERRORS, JsonObject, UserError, first_line
+from parlai_ext.core import JsonObject, UserError, first_line
 from parlai_ext.files import read_file
 from parlai_ext.systems.safe.read import disk_errors, read_in_child, read_pickle
 
@@ -78,8 +78,8 @@ def convert_keras(
 @contextmanager
 def _errors_of(file: Path) -> Iterator[None]:
     """
-    Turn what is raised over a damaged file into one line: h5py, pyarrow and pickle
-    raise all kinds.
+    Turn what is raised over a damaged file into one line: h5py, pyarrow, gguf and
+    pickle raise all kinds.
     """
     try:
         yield
@@ -167,7 +167,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-    try:
+    with _errors_of(file):
         reader = GGUFReader(file)
         facts = {name: field.contents() for name, field in reader.fields.items()}
         kind = tuple(facts.get(key) for key in KIND)
@@ -188,8 +188,6 @@ def convert_gguf(file: Path, folder: Path) -> None:
             weights = load_gguf_checkpoint(file, True, network)['tensors']
         with disk_errors(folder):
             torch_file.save_file(weights, folder / WEIGHTS, {'format': 'pt'})
-    except DATA_ERRORS as error:
-        raise UserError(f'{file.name} cannot be converted: {error}') from None
 
 
 def _tokenizer_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
