@@ -89,10 +89,9 @@ class TextModel:
     watch: Watch = NO_WATCH
 
     def __init__(self, folder: Path, device: torch.device, tokens: int = TOKENS):
-        allowed = ', which no model of a scorer may run'
         extra = {'dtype': torch.float32, 'key_mapping': self.renamed}
         config, self.tokenizer, self.model = read(
-            folder, device, extra, allowed=allowed, kind=self.loader
+            folder, device, extra, kind=self.loader
         )
         quicken(self.model)
         self.num_parameters = self.model.num_parameters()

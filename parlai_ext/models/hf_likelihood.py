@@ -75,8 +75,7 @@ def load_hf_judge(
         options, device = checked_options(opt, family, machine)
         arguments = loading_arguments(options, device)
         folder = family.fetched_weights(opt).parent
-        allowed = ', which no judge may run'
-        _, tokenizer, network = read(folder, device, arguments, allowed=allowed)
+        _, tokenizer, network = read(folder, device, arguments)
         turns = turn_reader(opt, tokenizer, network, family.text_truncate)
         # all that the numbers depend on, and no paths
         fields = {

@@ -39,7 +39,7 @@ POOLER_SEED = 2000  # of the baseline of DSTC10 Track 5
 # fields of a config that say how many tokens a model takes
 POSITIONS = ('max_position_embeddings', 'n_positions', 'max_seq_len', 'n_ctx')
 KERNEL_KEYS = ('_attn_implementation', '_experts_implementation')
-ON_REQUEST = '; hf_trust_code: true would run that'
+ON_REQUEST = '; for a system, hf_trust_code: true would run that'
 
 
 def read(
@@ -48,7 +48,6 @@ def read(
     extra: Mapping[str, object],
     *,
     trust: bool = False,
-    allowed: str = ON_REQUEST,
     kind: Any = None,
 ) -> tuple[Any, Any, Any]:
     """
@@ -56,12 +55,11 @@ def read(
 
     :param extra: from `loading_arguments`.
     :param trust: the code that comes with the model may run.
-    :param allowed: ends a refusal: what would allow such code to run.
     :param kind: the class that loads the model; of its weights a pooling layer may be
         missing. Without it, the model is one that generates text.
     :raises UserError: ``option: what is wrong; what would be right``.
     """
-    config, tokenizer = read_description(folder, trust=trust, allowed=allowed)
+    config, tokenizer = read_description(folder, trust=trust)
     if getattr(config, 'quantization_config', None) and 'quantization_config' in extra:
         raise UserError('hf_quantisation: the model is quantised already; none')
     unused = ('pooler.',) if kind else ()
@@ -71,7 +69,7 @@ def read(
     with (
         _reading(folder, trust),
         _without_pickles(folder) as home,
-        _errors_of_part('model', home, allowed),
+        _errors_of_part('model', home),
         torch.random.fork_rng(devices=[]),
     ):
         # weights of a pooling layer that are missing are drawn alike in every process
@@ -88,18 +86,15 @@ def read(
     return config, tokenizer, model.eval().requires_grad_(False)
 
 
-def read_description(
-    folder: Path, *, trust: bool = False, allowed: str = ON_REQUEST
-) -> tuple[Any, Any]:
+def read_description(folder: Path, *, trust: bool = False) -> tuple[Any, Any]:
     """
     Return config and tokenizer of a folder.
 
     :param trust: as of `read`.
-    :param allowed: as of `read`.
     :raises UserError: as `read` does.
     """
     with _reading(folder, trust):
-        with _errors_of_part('config', folder, allowed):
+        with _errors_of_part('config', folder):
             config = AutoConfig.from_pretrained(folder, **_local_only(trust))
         # which transformers would fetch and run without asking for the trust that it
         # asks for elsewhere
@@ -109,9 +104,9 @@ def read_description(
         if kernel and not trust:
             raise UserError(
                 f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
-                f'the hub{allowed}'
+                f'the hub{ON_REQUEST}'
             )
-        with _errors_of_part('tokenizer', folder, allowed):
+        with _errors_of_part('tokenizer', folder):
             tokenizer = AutoTokenizer.from_pretrained(folder, **_local_only(trust))
     if {*tokenizer.get_vocab().values()} <= {*tokenizer.all_special_ids}:
         raise UserError(f'hf_model: there is no tokenizer in {folder}')
@@ -230,11 +225,9 @@ def loading_arguments(options: ModelOptions, device: torch.device) -> dict[str, 
 
 
 @contextmanager
-def _errors_of_part(part: str, folder: Path, allowed: str) -> Iterator[None]:
+def _errors_of_part(part: str, folder: Path) -> Iterator[None]:
     """
     Turn what transformers raises while it reads a part of a model into one line.
-
-    :param allowed: as of `read`.
     """
     try:
         yield
@@ -245,7 +238,7 @@ def _errors_of_part(part: str, folder: Path, allowed: str) -> Iterator[None]:
             raise
         words = ' '.join(str(error).split()) or type(error).__name__
         if 'trust_remote_code' in words:
-            words = f'it brings code of its own{allowed}'
+            words = f'it brings code of its own{ON_REQUEST}'
         if 'ignore_mismatched_sizes' in words:  # it refers to a report on the log
             words = 'its weights have other shapes than its config.json says'
         raise UserError(

@@ -159,7 +159,6 @@ class Trainer(Training):
             base,
             self.device,
             extra,
-            allowed=', which is not run',
             kind=None if self.kind == 'lm' else transformers.AutoModel,
         )
         self.new_head: set[str] = set()

@@ -162,7 +162,7 @@ def test_a_wrong_option_is_one_line(folder, options, line):
 def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
     judge = make_model(tmp_path / kind, kind)
     changed_json(f'{judge}/config.json', attn_implementation='a/kernel')
-    line = "asks for the kernel 'a/kernel', code from the hub, which no judge may run"
+    line = "asks for the kernel 'a/kernel', code from the hub; for a system"
     with user_error(line):
         load_judge(f'hf:{judge}')
 

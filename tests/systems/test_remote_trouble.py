@@ -93,7 +93,7 @@ def test_a_page_of_words_is_shortened(url, replies_of):
 def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, act):
     control(url, act, act)
     system = endpoint(remote_timeout=0.3, remote_retries=1, **PINNED)
-    line = r'cannot be reached after 2 tries \(no answer within 0.3 s\)'
+    line = r'gives no answer after 2 tries \(no answer within 0.3 s\)'
     with user_error(line):
         system.replies(hellos(1))
     # both may have to be paid for: 'hello 0' is two tokens, and 128 the longest reply

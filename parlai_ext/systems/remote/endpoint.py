@@ -65,8 +65,8 @@ class Meter:
     def __init__(self, settings: Settings):
         self.settings = settings
         prices = settings.price_prompt, settings.price_completion
-        self.is_priced = prices != (None, None)
-        self.usage = total_spending([{'cost': 0.0} if self.is_priced else None])
+        is_priced = prices != (None, None)
+        self.usage = total_spending([{'cost': 0.0} if is_priced else None])
         self._booked: list[float] = []  # for each request under way
         self._settled = asyncio.Event()
 
@@ -113,7 +113,7 @@ class Meter:
         :param completion: those of the reply.
         """
         self.count(requests=1, prompt_tokens=prompt, completion_tokens=completion)
-        if self.is_priced:
+        if self.usage['cost'] is not None:
             self.count(cost=self._cost(prompt, completion))
         self._booked.remove(booked)
         self._settled.set()
@@ -231,13 +231,11 @@ class Transient(Exception):
 
     :param retry_after: seconds that the endpoint asks to wait.
     :param lost: the request may have been answered, and may have to be paid for.
-    :param answered: something came back, of no use.
     """
 
     what: str
     retry_after: float | None = None
     lost: bool = False
-    answered: bool = False
 
 
 class Endpoint:
@@ -411,10 +409,9 @@ class Endpoint:
                 url = self.settings.endpoint
                 logger.info('%s: %s; again in %.1f s', url, failure.what, seconds)
                 await wait_unless_stopped(seconds, stop)
-        failed = 'gives no answer' if failure.answered else 'cannot be reached'
         raise UserError(
-            f'remote_url: {self.settings.endpoint} {failed} after {tries} '
-            f'{"try" if tries == 1 else "tries"} ({failure.what})'
+            f'remote_url: {self.settings.endpoint} gives no answer after '
+            f'{tries} {"try" if tries == 1 else "tries"} ({failure.what})'
         )
 
     async def _try(self, request: Request, stop: asyncio.Event) -> RemoteReply:
@@ -465,7 +462,7 @@ class Endpoint:
         except Malformed as error:
             # some gateways report errors with status 200
             what = error_words(data) or f'it answers in another format: {error}'
-            raise Transient(what, answered=True) from None
+            raise Transient(what) from None
 
     def reply_for_error(
         self, status: int, headers: Mapping[str, str], words: str, data: Any
@@ -488,7 +485,7 @@ class Endpoint:
             seconds = seconds_to_wait(headers.get('Retry-After'))
             if seconds is not None and seconds > LONGEST_WAIT:
                 raise self._bad(f'asks to wait {seconds:.0f} s ({what})')
-            raise Transient(what, seconds, answered=True)
+            raise Transient(what, seconds)
         refusal = openai.refusal(data)
         if refusal is not None:
             return RemoteReply(None, refusal, prompt_tokens=0, completion_tokens=0)

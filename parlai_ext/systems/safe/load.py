@@ -460,7 +460,7 @@ def read_opt(path: str | Path, roster_opt: JsonObject | None = None) -> JsonObje
             opt = pickle.load(file) if trust else read_in_child(read.pickled_opt, path)
     if not isinstance(opt, dict):
         raise BadModelFile(str(path), 'it holds no options')
-    read.check_values(str(path), opt, 'its options hold')
+    read.check_values(str(path), opt)
     if not trust:
         check_stored_options(str(path), opt, roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__

@@ -110,7 +110,7 @@ def read_states(f: Any) -> dict[str, Any]:
     """
     path, states = path_of(f), read_tensors(f)
     check_states(path, states)
-    check_values(path, states, 'it holds')  # lists in one another: more than any disk
+    check_values(path, states)  # lists in one another: more than any disk
     return states
 
 
@@ -157,7 +157,7 @@ def pickled_opt(file: IO[bytes]) -> Any:
     Return the options in a plain pickle, as ParlAI wrote them until 2019.
     """
     opt = read_pickle(file)
-    check_values(path_of(file), opt, 'its options hold')
+    check_values(path_of(file), opt)
     return opt
 
 
@@ -205,18 +205,16 @@ def refuse_program(f: Any, *_: Any, **__: Any) -> NoReturn:
     raise Refused(path_of(f), 'it wants to run a TorchScript program when read')
 
 
-def check_values(path: str, value: Any, holder: str) -> None:
+def check_values(path: str, value: Any) -> None:
     """
     Refuse data of a model with too many values, or nested too deeply.
-
-    :param holder: what holds them, with its verb, for the message.
     """
     try:
         n_values = _count_values(value, {})
     except RecursionError as error:
         raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
     if n_values > MOST_VALUES:
-        raise BadModelFile(path, f'{holder} more than {MOST_VALUES:,} values')
+        raise BadModelFile(path, f'it holds more than {MOST_VALUES:,} values')
 
 
 def _count_values(value: Any, counts: dict[int, int]) -> int:
