@@ -88,10 +88,7 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
     try:
         with downloads_noted(urls.append):
             build_data.modelzoo_path(datapath, path)
-    except ImportError as e:
-        is_foreign = not (e.name or '').startswith('parlai')
-        if isinstance(e, ModuleNotFoundError) and is_foreign:
-            raise UserError(f'{path} needs the package {e.name!r}') from None
+    except ImportError:  # as `modelzoo_path` says that no module has a download
         raise not_in_zoo(path) from None
     except (TypeError, AttributeError, RuntimeError, UserError, OSError) as e:
         if urls and isinstance(e, OSError):
