@@ -24,7 +24,7 @@ from transformers import (
 
 from parlai_ext.compat.faults import without_bars
 from parlai_ext.core import UserError, errors_about
-from parlai_ext.isolation.confinement import is_confined
+from parlai_ext.isolation.fork_server import is_confined
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.safe.load import bounded_cost, guarded

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from parlai_ext.isolation import confinement
+from parlai_ext.isolation import fork_server
 
 KEYS = "no reading of other processes' keys"
 SIGNALS = 'no signals to other processes'
@@ -25,11 +25,11 @@ SIGNALS = 'no signals to other processes'
 )
 def test_what_a_kernel_lacks_is_told(version, missing, monkeypatch):
     def syscall(number, *given):
-        return version if given[-1] == confinement.VERSION else 0
+        return version if given[-1] == fork_server.VERSION else 0
 
     kernel = Mock(
         syscall=syscall, **{'prctl.return_value': 0, 'capset.return_value': 0}
     )
-    monkeypatch.setattr(confinement, 'C_LIBRARY', kernel)
-    monkeypatch.setattr(confinement, '_is_confined', False)
-    assert confinement.confine([], [8000]) == missing
+    monkeypatch.setattr(fork_server, 'C_LIBRARY', kernel)
+    monkeypatch.setattr(fork_server, '_is_confined', False)
+    assert fork_server.confine([], [8000]) == missing

@@ -25,8 +25,7 @@ from parlai_ext.core import (
     parse_json,
     shortened,
 )
-from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
+from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker, is_confined
 
 FIRST_TURNS = ('ask', 'system', 'drop', 'keep')
 ASK = 'Hello! Please start a conversation.'

@@ -29,7 +29,7 @@ from parlai_ext.core import (
     read_truth,
     shortened,
 )
-from parlai_ext.isolation.confinement import is_confined
+from parlai_ext.isolation.fork_server import is_confined
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, Alternatives, ChatReply
 
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none

@@ -45,7 +45,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.engines import data_folder
 from parlai_ext.files import is_special
-from parlai_ext.isolation.confinement import is_confined
+from parlai_ext.isolation.fork_server import is_confined
 from parlai_ext.isolation.policy import (
     TASK_OPTIONS,
     is_our_agent,

@@ -27,8 +27,7 @@ from parlai_ext.core import (
     parse_own_json,
 )
 from parlai_ext.files import open_zip
-from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker
+from parlai_ext.isolation.fork_server import ForkedTask, ForkedWorker, is_confined
 from parlai_ext.systems.safe.unpickle import (
     BadModelFile,
     Refused,
