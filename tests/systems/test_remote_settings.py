@@ -11,7 +11,7 @@ from parlai_ext.core import System
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.remote import openai, plain
-from parlai_ext.systems.remote.settings import Malformed, RemoteReply, Settings
+from parlai_ext.systems.remote.settings import RemoteReply, Settings
 from tests.support.user_error import error_line, user_error
 
 LOCAL = {'remote_url': 'http://localhost:8000/v1', 'remote_model': 'm'}
@@ -269,5 +269,5 @@ def test_a_reply_that_length_ended_is_cut():
     ],
 )
 def test_what_is_no_answer(form, data):
-    with pytest.raises(Malformed):
+    with pytest.raises(ValueError):
         form.reply(data)

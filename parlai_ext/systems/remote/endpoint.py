@@ -42,7 +42,6 @@ from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 from parlai_ext.systems.remote.settings import (
     UNTOLD,
-    Malformed,
     RemoteReply,
     Settings,
     error_words,
@@ -448,21 +447,17 @@ class Endpoint:
         """
         status, headers, raw = await self._post(body)
         words = self.settings.without_key(raw.decode('utf-8-sig', 'replace'))
-        data, problem = None, ''
-        try:
+        data = None
+        with suppress(ValueError):  # no JSON, as a format says that reads it
             data = whole_characters(parse_own_json(words))
-        except ValueError as error:
-            problem = f'no JSON ({error}): {shortened(words)!r}'
         if not 200 <= status < 300:
             return self.reply_for_error(status, headers, words, data)
         try:
-            if problem:
-                raise Malformed(problem)
             return self.format.reply(data)
-        except Malformed as error:
+        except ValueError as error:
+            what = f'it answers in another format: {error}: {shortened(words)!r}'
             # some gateways report errors with status 200
-            what = error_words(data) or f'it answers in another format: {error}'
-            raise Transient(what) from None
+            raise Transient(error_words(data) or what) from None
 
     def reply_for_error(
         self, status: int, headers: Mapping[str, str], words: str, data: Any

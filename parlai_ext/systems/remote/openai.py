@@ -3,7 +3,6 @@ Chat completions, as OpenAI's endpoint and the many that speak like it want them
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core import DATA_ERRORS, JsonObject, shortened
@@ -14,7 +13,6 @@ from parlai_ext.systems.chat.messages import (
     messages,
 )
 from parlai_ext.systems.remote.settings import (
-    Malformed,
     RemoteReply,
     Settings,
     read_answer,
@@ -50,17 +48,17 @@ def reply(data: Any) -> RemoteReply:
     """
     Read an answer.
 
-    :raises Malformed: when it is no chat completion.
+    :raises ValueError: when it is no chat completion.
     """
     try:
         [choice] = data['choices'][:1]
         message, ended = choice['message'], choice.get('finish_reason')
         text = message.get('content')
     except DATA_ERRORS:
-        raise Malformed('no chat completion: choices[0].message is missing') from None
+        raise ValueError('no chat completion: choices[0].message is missing') from None
     if text or (text is not None and ended in (None, 'stop')):
-        answer = read_answer(data, text, None, alternatives(choice.get('logprobs')))
-        return replace(answer, is_cut=ended == 'length')
+        others = alternatives(choice.get('logprobs'))
+        return read_answer(data, text, None, others, is_cut=ended == 'length')
     why = NO_TEXT.get(ended) or f'it ended by {ended}'
     refused = message.get('refusal')
     why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why

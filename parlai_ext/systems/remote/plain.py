@@ -80,7 +80,6 @@ from typing import Any
 from parlai_ext.core import JsonObject, content_id
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.settings import (
-    Malformed,
     RemoteReply,
     Settings,
     error_words,
@@ -119,12 +118,12 @@ def reply(data: Any) -> RemoteReply:
     """
     Read an answer.
 
-    :raises Malformed: when it is no answer of the plain format.
+    :raises ValueError: when it is no answer of the plain format.
     """
     if not isinstance(data, dict):
-        raise Malformed('the answer is no JSON object')
+        raise ValueError('the answer is no JSON object')
     if data.get('error'):
         return read_answer(data, None, error_words(data) or 'an error without words')
     if 'text' not in data:
-        raise Malformed("the answer has no 'text'")
+        raise ValueError("the answer has no 'text'")
     return read_answer(data, data['text'], 'no text' if data['text'] is None else None)

@@ -332,12 +332,6 @@ def _secret_names(value: Any) -> Iterator[str]:
 CHARACTERS_A_TOKEN = 4  # of English text, for endpoints that do not count
 
 
-class Malformed(ValueError):
-    """
-    The endpoint answered something that its format does not know.
-    """
-
-
 @frozen
 class RemoteReply(ChatReply):
     """
@@ -357,15 +351,16 @@ def read_answer(
     text: Any,
     reason: str | None,
     alternatives: Alternatives | None = None,
+    is_cut: bool = False,
 ) -> RemoteReply:
     """
     Return the reply of an answer that holds this text, with the ``model`` and ``usage``
     that the answer tells.
 
-    :raises Malformed: for a text that is none.
+    :raises ValueError: for a text that is none.
     """
     if not isinstance(text, str | None):
-        raise Malformed(f'the text is {type(text).__name__}, not a string')
+        raise ValueError(f'the text is {type(text).__name__}, not a string')
     model, usage = data.get('model'), data.get('usage')
     counts = [
         usage.get(name) if isinstance(usage, dict) else None
@@ -373,7 +368,7 @@ def read_answer(
     ]
     prompt, completion = (n if type(n) is int and n >= 0 else None for n in counts)
     named = model if isinstance(model, str) and model.strip() else None
-    return RemoteReply(text, reason, alternatives, named, prompt, completion)
+    return RemoteReply(text, reason, alternatives, named, prompt, completion, is_cut)
 
 
 def error_words(data: Any) -> str | None:
