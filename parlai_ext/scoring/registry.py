@@ -40,8 +40,8 @@ DETECTORS = {  # of toxic texts
 }
 SCORERS = {
     'fed': 'parlai_ext.scoring.fed:Fed',
-    'chatmatch': 'parlai_ext.scoring.chatmatch.scorer:ChatMatch',
-    'chatmatch_game': 'parlai_ext.scoring.chatmatch.scorer:ChatMatchGame',
+    'chatmatch': 'parlai_ext.scoring.chatmatch:ChatMatch',
+    'chatmatch_game': 'parlai_ext.scoring.chatmatch:ChatMatchGame',
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',

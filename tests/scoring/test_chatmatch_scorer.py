@@ -11,16 +11,18 @@ from nltk.tokenize import NLTKWordTokenizer
 
 from benchmarks.chatmatch.games import raw_scores
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
-from parlai_ext.scoring.chatmatch.scorer import (
+from parlai_ext.scoring.chatmatch import (
     DIMENSIONS,
     READINGS,
     ChatMatch,
     ChatMatchGame,
+    distinct,
     find_echoes,
     find_recalls,
     perplexities,
     similarities,
+    stems,
+    words,
 )
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from tests.support.bench_samples import judged_dialogue
