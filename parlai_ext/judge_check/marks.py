@@ -6,7 +6,7 @@ shows all with the reasons.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 
 from parlai_ext.judge_check.perturbations import PARROTS
@@ -22,10 +22,10 @@ from parlai_ext.judge_check.record import (
     KindResult,
     PromptProbes,
 )
-from parlai_ext.judge_check.sample import Values
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.view import number, percent
 
+Values = Mapping[str, float]  # scores by dimension, without missing ones
 SAME = 1e-6  # relative difference below which two scores are one: noise of float32
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing
 ALL_PARROTS = 'parrots'  # all kinds of parrots together
