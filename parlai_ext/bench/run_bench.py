@@ -62,8 +62,8 @@ from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ItemScore, OwnScorerFailed, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.scoring.score_run import ChosenScorer
-from parlai_ext.scoring.stored_scores import (
+from parlai_ext.scoring.score_run import (
+    ChosenScorer,
     ItemWork,
     StoredScores,
     item_id,

@@ -49,7 +49,7 @@ SCORERS = {
     'human_centered': 'parlai_ext.scoring.human_centered:HumanCentered',
     'learned': 'parlai_ext.scoring.learned:Learned',
     'learned_references': 'parlai_ext.scoring.learned:LearnedReferences',
-    'paireval': 'parlai_ext.scoring.paireval:PairEval',
+    'paireval': 'parlai_ext.scoring.label_judges:PairEval',
     'directeval': 'parlai_ext.scoring.label_judges:DirectEval',
     'prompted': 'parlai_ext.scoring.label_judges:Prompted',
     'unieval': 'parlai_ext.scoring.trained_metrics:UniEval',

@@ -14,11 +14,11 @@ from parlai_ext.scoring.label_judges import (
     DirectEval,
     JudgedResponse,
     LabelTokens,
+    PairEval,
     direct_prompt,
     pair_prompt,
     pair_template,
 )
-from parlai_ext.scoring.paireval import PairEval
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import PlantedLabels

@@ -20,8 +20,7 @@ from transformers import (
 )
 
 from parlai_ext.commands.train_judge import TrainJudge
-from parlai_ext.scoring.label_judges import CARD, JudgedResponse, LabelTokens
-from parlai_ext.scoring.paireval import PairEval
+from parlai_ext.scoring.label_judges import CARD, JudgedResponse, LabelTokens, PairEval
 from parlai_ext.training import judge
 from parlai_ext.training.judge import train_judge
 from parlai_ext.training.loop import STATE
