@@ -125,7 +125,7 @@ DEEDS = {
     # `torch.load`; for models of scorers `models.handle` decides in which process.
     'open models': (
         """
-        agents.safety_layer.safety_layer compat.agents models.chat models.encoder_kinds
+        agents.safety_layer.safety_layer compat.agents models.chat
         models.encoders models.handle models.parlai_likelihood
         systems.catalogue.conversions systems.parlai_agents systems.player_process
         systems.pretrained systems.safe.load systems.safe.read training.adaptation

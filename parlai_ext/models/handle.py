@@ -106,7 +106,7 @@ class Kind(Generic[T]):
         machine.
     """
 
-    def __init__(self, model: str = '', loader: str = 'encoder_kinds:load_encoder'):
+    def __init__(self, model: str = '', loader: str = 'encoders:load_encoder'):
         self.model = model
         self.loader = f'parlai_ext.models.{loader}'
 
