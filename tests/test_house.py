@@ -128,8 +128,7 @@ DEEDS = {
         agents.safety_layer.safety_layer compat.agents models.chat
         models.encoders models.handle models.parlai_likelihood
         systems.catalogue.conversions systems.parlai_agents systems.player_process
-        systems.pretrained systems.safe.load systems.safe.read training.adaptation
-        training.judge
+        systems.pretrained systems.safe.load systems.safe.read training.trainings
         """,
         r'(?<!def )\b(create_agent|load_system|load_judge|load_encoder|AgentChat'
         r'|ParlaiClassifier|load_hf_judge|load_parlai_judge|torch_load)\('

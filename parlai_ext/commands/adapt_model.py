@@ -79,7 +79,7 @@ class AdaptModel(Command):
         dialogues = read_dialogue_texts(given.corpus)
         base = fetched_base(KINDS[kind], given.base)
         from parlai_ext.systems.pretrained import chosen_device
-        from parlai_ext.training.adaptation import adapt, split_held_out
+        from parlai_ext.training.trainings import adapt, split_held_out
 
         print_report('corpus', dialogues=dialogues, new_head=kind == 'mlm')
         adapted = adapt(
