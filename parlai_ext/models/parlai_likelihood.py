@@ -22,7 +22,7 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai_ext.core import System, UserError, content_id, signature_line
 from parlai_ext.engines import Machine
 from parlai_ext.files import sha256
-from parlai_ext.models.likelihood.engine import (
+from parlai_ext.models.likelihood import (
     EncodedContexts,
     EncoderDecoder,
     TreeBatch,

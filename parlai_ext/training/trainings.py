@@ -36,10 +36,10 @@ from parlai_ext.core import (
 )
 from parlai_ext.core.records import read_own_record, record_from_json
 from parlai_ext.data.corpora import Turns, without_overlap
-from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.engine import (
+from parlai_ext.models.likelihood import (
     QuestionPart,
     TreeBatch,
+    TreeMasks,
     TreePack,
     run_bounds,
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parlai_ext.models.likelihood.engine import (
+from parlai_ext.models.likelihood import (
     TokenQuestion,
     TreeCosts,
     TreeSize,

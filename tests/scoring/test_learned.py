@@ -14,7 +14,7 @@ import yaml
 from safetensors.numpy import save
 
 from parlai_ext.core import Question
-from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.likelihood import Causal
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
