@@ -34,7 +34,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.judge_check.perturbations import TRAIN
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.composite import (
+from parlai_ext.scoring.learned import (
     HIGHEST,
     LOWEST,
     TERMS,
