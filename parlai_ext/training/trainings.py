@@ -43,7 +43,7 @@ from parlai_ext.models.likelihood import (
     TreePack,
     run_bounds,
 )
-from parlai_ext.scoring.label_judges import (
+from parlai_ext.scoring.llm_judges import (
     CARD,
     LabelPrompt,
     LabelTokens,

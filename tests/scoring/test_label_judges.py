@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.label_judges import (
+from parlai_ext.scoring.llm_judges import (
     CARD,
     DirectEval,
     JudgedResponse,

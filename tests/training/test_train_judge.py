@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from parlai_ext.commands.train_judge import TrainJudge
-from parlai_ext.scoring.label_judges import CARD, JudgedResponse, LabelTokens, PairEval
+from parlai_ext.scoring.llm_judges import CARD, JudgedResponse, LabelTokens, PairEval
 from parlai_ext.training import trainings
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair, pair_accuracies
