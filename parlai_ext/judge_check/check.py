@@ -35,20 +35,18 @@ from parlai_ext.core import (
     is_floor,
     known_values,
 )
-from parlai_ext.judge_check.marks import (
-    SAME,
-    Values,
-    dimension_check,
-    kind_result,
-    repeats,
-    sign,
-)
 from parlai_ext.judge_check.perturbations import (
     OF_PROMPTED_JUDGES,
     PARROTS,
     PERTURBATIONS,
+    SAME,
     Perturbations,
+    Values,
+    dimension_check,
+    kind_result,
     perturbed_dialogue,
+    repeats,
+    sign,
     turns_before,
 )
 from parlai_ext.judge_check.record import (

@@ -8,6 +8,7 @@ of words. Two kinds of classifiers are others: a network of words, and ParlAI's.
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,36 +19,33 @@ import transformers
 from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
 from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
 from safetensors.torch import load_file
+from torch.nn import functional
 from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
     System,
     UserError,
+    bytes_hash,
     chunks,
     computed_once,
     content_id,
-    errors_about,
     first_line,
     frozen,
-    options_from_opt,
     parse_json,
     signature_line,
 )
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import Machine
 from parlai_ext.models.fast_linear import quicken
-from parlai_ext.models.handle import Models
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.catalogue.conversions import CONFIG, MODEL_TYPE, WEIGHTS, WORDS
-from parlai_ext.systems.hub import ModelOptions
+from parlai_ext.systems.catalogue.conversions import CONFIG, WEIGHTS, WORDS
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import cost_of_model
 from parlai_ext.systems.pretrained import (
-    chosen_device,
-    fetch_named_weights,
     read,
     smallest_limit,
     surrounding_tokens,
@@ -873,19 +871,133 @@ class ParlaiClassifier:
         return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
 
-def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
+# --- adapters of a sentence encoder ---------------------------------------------------
+# An adapter with which a sentence encoder reads a response after its context and gives
+# it one number: low-rank changes of its linear layers, and two small layers on what it
+# then says of the response. The weights of the encoder stay as they are.
+
+LAST_TURNS = 4  # of a context, which are read
+MOST_TOKENS = 144  # of context and response together
+RESPONSE_TOKENS = 72  # of these, which the response may take
+SCALE = 2.0  # of the low-rank changes
+DOWN, UP = '.A', '.B'  # ends of the names of the two matrices of a change
+LAYERS = ('hid', 'top')
+
+
+class ResponseReader:
     """
-    Return an encoder, or a classifier of another kind.
+    The adapter. `content` is the sha256 of its file.
+
+    :param data: a file of tensors: for each linear layer that is changed, by its name,
+        ``A`` ``[rank, in]`` and ``B`` ``[out, rank]``; ``hid`` and ``top``, the weights
+        and biases of the two layers.
+    :raises KeyError: when there is no ``hid`` or ``top``.
     """
-    with errors_about(f'{kind} {name}'):
-        if 'model_file' in system.opt:
-            return ParlaiClassifier(system, machine)
-        opt = {**system.opt, 'no_cuda': machine.no_cuda}
-        options = options_from_opt(ModelOptions, opt)
-        folder = fetch_named_weights(options).parent
-        device = chosen_device(options)
-        found = hub.read_config(folder).get('model_type')
-        if (kind, found) == ('classifier', MODEL_TYPE):
-            return WordBiLSTM(folder, device)
-        model = globals()[vars(Models)[kind].model]
-        return model(folder, device, machine.tokens)
+
+    def __init__(self, data: bytes):
+        tensors = {name: one.float() for name, one in load_tensors(data).items()}
+        self.content = bytes_hash(data)
+        self.layers = [
+            (tensors[f'{name}.weight'], tensors[f'{name}.bias']) for name in LAYERS
+        ]
+        self.changes = {
+            name.removesuffix(DOWN): (one, tensors[name.removesuffix(DOWN) + UP])
+            for name, one in tensors.items()
+            if name.endswith(DOWN)
+        }
+
+    def numbers(
+        self, encoder: MeanPooling, pairs: Sequence[tuple[tuple[str, ...], str]]
+    ) -> np.ndarray:
+        """
+        Return one number for each context and response; higher is better.
+
+        :param encoder: the one that the adapter was learned with.
+        """
+        device = encoder.device
+        layers = [[part.to(device) for part in layer] for layer in self.layers]
+
+        def judged(inputs: Inputs) -> torch.Tensor:
+            states = encoder.model(**inputs).last_hidden_state
+            both = features(states, inputs, encoder.tokenizer.sep_token_id)
+            first, second = layers
+            return functional.linear(
+                torch.tanh(functional.linear(both, *first)), *second
+            )
+
+        with changed_layers(encoder.model, self.changes, device):
+            rows = encoder.rows(
+                list(pairs), partial(pair_ids, encoder), judged, self.content
+            )
+        return np.array(rows, np.float32).reshape(len(pairs))
+
+
+def pair_ids(encoder: MeanPooling, pair: tuple[tuple[str, ...], str]) -> Encoded:
+    """
+    Return the tokens of a context and a response. Of a long context the end is read.
+    """
+    tokenizer = encoder.tokenizer
+    end = [tokenizer.sep_token_id]
+
+    def text_ids(text: str) -> list[int]:
+        # a text cannot end itself
+        return [one for one in encoder.text_ids(text.strip()) if one not in end]
+
+    context: list[int] = []
+    for turn in [turn for turn in pair[0] if turn.strip()][-LAST_TURNS:]:
+        context += [*(end if context else []), *text_ids(turn)]
+    response = text_ids(pair[1])[:RESPONSE_TOKENS]
+    room = MOST_TOKENS - 4 - len(response)
+    ids = [tokenizer.cls_token_id, *context[-room:], *end, *end, *response, *end]
+    return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
+
+
+def features(states: torch.Tensor, inputs: Inputs, end: int) -> torch.Tensor:
+    """
+    Return ``[pairs, 2 * states]``: the state of the first token and the mean over the
+    response, scaled to a mean square of 1.
+    """
+    weight = response_tokens(inputs, end).unsqueeze(-1).to(states.dtype)
+    mean = (states * weight).sum(1) / weight.sum(1)
+    both = torch.cat([states[:, 0], mean], dim=1)
+    return both / (both.square().mean(1, keepdim=True).sqrt() + 1e-6)
+
+
+def response_tokens(inputs: Inputs, end: int) -> torch.Tensor:
+    """
+    Return which tokens are of the response or end it: behind them stands one end token,
+    or they are it.
+    """
+    ends = ((inputs['input_ids'] == end) & (inputs['attention_mask'] == 1)).long()
+    behind = ends.flip(1).cumsum(1).flip(1)
+    return (behind == 1) & (inputs['attention_mask'] == 1)
+
+
+@contextmanager
+def changed_layers(
+    network: Any,
+    changes: Mapping[str, tuple[torch.Tensor, torch.Tensor]],
+    device: torch.device,
+) -> Iterator[None]:
+    """
+    Let linear layers of a network add their low-rank changes, for a while.
+
+    :raises AttributeError: when the network has no such layer.
+    """
+    hooks = []
+    try:
+        for name, (down, up) in changes.items():
+            layer = network.get_submodule(name)
+            change = partial(_with_change, down.to(device), up.to(device))
+            hooks.append(layer.register_forward_hook(change))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _with_change(
+    down: torch.Tensor, up: torch.Tensor, _layer: Any, given: Any, output: torch.Tensor
+) -> torch.Tensor:
+    low = functional.linear(given[0], down)
+    return output + SCALE * functional.linear(low, up)

@@ -456,7 +456,7 @@ def rescaled_weights(correlations: Mapping[str, float]) -> dict[str, float]:
 # data that it was not.
 
 if TYPE_CHECKING:  # the module loads torch
-    from parlai_ext.models.response_reader import ResponseReader
+    from parlai_ext.models.encoders import ResponseReader
 
 LAST_TURNS = 4  # of a context, which the language model reads
 COMPARED_TURNS = 3  # of these, with which a response is compared
@@ -724,7 +724,7 @@ class Adapter:
         """
         What reads responses.
         """
-        from parlai_ext.models.response_reader import ResponseReader
+        from parlai_ext.models.encoders import ResponseReader
 
         return ResponseReader(self.data)
 

@@ -21,20 +21,23 @@ from parlai_ext.judge_check.check import (
     human_anchor,
     variance_share,
 )
-from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
+    MARKS,
     MAX_QUOTED,
     PARROTS,
     PERTURBATIONS,
     TRAIN,
     ResponseInDialogue,
+    dimension_check,
     key_words,
+    kind_result,
     mirrored,
     parrot,
     parrot_text,
     perturbed_dialogue,
     quote,
+    repeats,
 )
 from parlai_ext.judge_check.record import Biases, DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import known_spearman

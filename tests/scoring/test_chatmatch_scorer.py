@@ -24,7 +24,7 @@ from parlai_ext.scoring.chatmatch import (
     stems,
     words,
 )
-from parlai_ext.scoring.judged_items import judged_scoring_items
+from parlai_ext.scoring.score_run import judged_scoring_items
 from tests.support.bench_samples import judged_dialogue
 from tests.support.chatmatch_samples import QUIZ, chatmatch_options, game
 from tests.support.scoring_samples import KnownJudge, reason_of
