@@ -126,7 +126,7 @@ DEEDS = {
     'open models': (
         """
         agents.safety_layer.safety_layer compat.agents models.chat
-        models.encoders models.handle models.parlai_likelihood
+        models.encoders models.handle models.parlai_models
         systems.catalogue.conversions systems.parlai_agents systems.player_process
         systems.pretrained systems.safe.load systems.safe.read training.trainings
         """,

@@ -37,7 +37,7 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.ranking.baselines import WORD
 from parlai_ext.ranking.intervals import wilson_interval
-from parlai_ext.scoring.english import LEFT_OUT, SECOND_PERSON
+from parlai_ext.scoring.trivial import LEFT_OUT, SECOND_PERSON
 from parlai_ext.view import number, percent
 
 TRAIN, HELD_OUT, ALL = 'train', 'held_out', 'all'

@@ -2,7 +2,7 @@
 The encoders that a scorer may ask for. Those of Hugging Face read texts in batches of
 similar length: sentence embeddings (token vectors averaged), sequence classifiers,
 regressors, the features of a context and a response, masked language models, and labels
-of words. Two kinds of classifiers are others: a network of words, and ParlAI's.
+of words. A classifier may also be a network of words.
 """
 
 import re
@@ -16,17 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 import transformers
-from parlai.core.agents import create_agent
-from parlai.core.params import ParlaiParser
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import load_file
 from torch.nn import functional
 from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
-from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
-    System,
     UserError,
     bytes_hash,
     chunks,
@@ -38,20 +34,16 @@ from parlai_ext.core import (
     signature_line,
 )
 from parlai_ext.core.records import record_from_json
-from parlai_ext.engines import Machine
 from parlai_ext.models.fast_linear import quicken
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.catalogue.conversions import CONFIG, WEIGHTS, WORDS
-from parlai_ext.systems.identity import identity
-from parlai_ext.systems.parlai_agents import cost_of_model
 from parlai_ext.systems.pretrained import (
     read,
     smallest_limit,
     surrounding_tokens,
 )
-from parlai_ext.systems.safe.load import bounded_cost, guarded
-from parlai_ext.systems.zoo import fetch_path
+from parlai_ext.systems.safe.load import bounded_cost
 
 TOKENS = 16_384  # in one forward pass, padding counted
 # of them, with which a processor and a GPU are about as fast a token as with more; such
@@ -723,7 +715,7 @@ class WordClassifier(TextModel):
         return tuple(word.group() for word in words), places
 
 
-# --- classifiers that are none of Hugging Face's --------------------------------------
+# --- a network of words ---------------------------------------------------------------
 
 BATCH = 256  # texts in one forward pass: all are padded to one length
 KERAS_PARTS = {'weight_ih': 'kernel', 'weight_hh': 'recurrent', 'bias_ih': 'bias'}
@@ -818,57 +810,6 @@ def lstm_of_keras(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:
         state[f'bias_hh_l0{end}'] = torch.zeros(gates)
     lstm.load_state_dict(state)
     return lstm
-
-
-class ParlaiClassifier:
-    """
-    Gives each text the probability of each label; they sum to 1.
-
-    :raises UserError: when the file holds another model.
-    """
-
-    watch: Watch = NO_WATCH
-
-    def __init__(self, system: System, machine: Machine):
-        prepare_parlai()
-        opt = {
-            **system.opt,
-            'model_file': str(fetch_path(str(system.opt['model_file']))),
-            'print_scores': True,
-            'datatype': 'valid',
-            'batchsize': 1,
-            'no_cuda': machine.no_cuda,
-        }
-        # not `load_system`: it has the options of a ranker, and would need candidates
-        with guarded(roster_opt=opt), cost_of_model(opt):  # the file is read as data
-            parsed = ParlaiParser(True, True).parse_kwargs(**opt)
-            self.agent: Any = create_agent(parsed, requireModelExists=True)
-        if not hasattr(self.agent, 'class_list'):
-            raise UserError(f'{type(self.agent).__name__} is no classifier')
-        self.labels = tuple(map(str, self.agent.class_list))
-        self.size = machine.batchsize
-        self.signature = f'system={identity(system)}'
-
-    def probabilities(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
-    ) -> np.ndarray:
-        """
-        Return one row for each text, one column for each label.
-
-        :raises UserError: for pairs of texts, which it cannot read.
-        """
-        if seconds is not None:
-            raise UserError('a classifier of ParlAI reads single texts, not pairs')
-        clones = [self.agent.clone() for _ in texts[: self.size]]
-        rows: list[np.ndarray] = []
-        for some in chunks(texts, self.size):
-            seen = []
-            for clone, text in zip(clones, some, strict=False):
-                clone.reset()
-                seen.append(clone.observe({'text': text, 'episode_done': True}))
-            rows += [np.asarray(act['probs']) for act in self.agent.batch_act(seen)]
-            self.watch.tell(len(some), len(texts))
-        return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
 
 # --- adapters of a sentence encoder ---------------------------------------------------

@@ -265,7 +265,7 @@ def load_judge(kind: str, name: str, system: System, machine: Machine) -> Langua
         from parlai_ext.models.hf_likelihood import load_hf_judge
 
         return load_hf_judge(system, family, machine)
-    from parlai_ext.models.parlai_likelihood import load_parlai_judge
+    from parlai_ext.models.parlai_models import load_parlai_judge
 
     return load_parlai_judge(name, system, machine)
 
@@ -280,7 +280,9 @@ def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
 
     with errors_about(f'{kind} {name}'):
         if 'model_file' in system.opt:
-            return encoders.ParlaiClassifier(system, machine)
+            from parlai_ext.models.parlai_models import ParlaiClassifier
+
+            return ParlaiClassifier(system, machine)
         opt = {**system.opt, 'no_cuda': machine.no_cuda}
         options = options_from_opt(hub.ModelOptions, opt)
         folder = fetch_named_weights(options).parent

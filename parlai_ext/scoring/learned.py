@@ -40,7 +40,6 @@ from parlai_ext.scoring.base import (
     read_shipped_file,
     unit_rows,
 )
-from parlai_ext.scoring.english import SECOND_PERSON, content_words
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
     NEAREST_CORPUS,
@@ -61,7 +60,15 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.scoring.references import BertScore
 from parlai_ext.scoring.relevance import context_cosines
-from parlai_ext.scoring.trivial import OVERALL, Distinct, Length, heard_before, share_in
+from parlai_ext.scoring.trivial import (
+    OVERALL,
+    SECOND_PERSON,
+    Distinct,
+    Length,
+    content_words,
+    heard_before,
+    share_in,
+)
 
 # --- composite ------------------------------------------------------------------------
 # A judge of several terms: how likely a response is, how near it is to the context, and

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
@@ -27,7 +27,6 @@ from parlai_ext.core import (
     nearest,
     options_from_opt,
 )
-from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.engines import Machine, use_data_folder
 from parlai_ext.engines.engine import (
     LOCAL,
@@ -68,6 +67,9 @@ from parlai_ext.store import PartialWork, RunFolder, ScorerRecord, locked
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import Bar, bar_of
 from parlai_ext.worlds.schedule import ShardKey
+
+if TYPE_CHECKING:  # which the demo does not load
+    from parlai_ext.data.judged.judged_set import JudgedItem
 
 
 @frozen
@@ -675,7 +677,7 @@ AUTO, WHOLE, ALL = 'auto', 'whole', 'all'
 
 
 def judged_scoring_items(
-    item: JudgedItem,
+    item: 'JudgedItem',
     scorer: Scorer,
     turns: str = AUTO,
     most: int | None = None,
@@ -735,7 +737,7 @@ def level_of_turns(scorer: Scorer) -> str:
 
 
 def _scoring_item(
-    item: JudgedItem, context: tuple[str, ...], response: str | None
+    item: 'JudgedItem', context: tuple[str, ...], response: str | None
 ) -> ScoringItem:
     return ScoringItem(
         context,
