@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -67,63 +67,6 @@ class TreeSize:
 
     n_nodes: int
     total_depth: int
-
-
-class PrefixTree:
-    """
-    A growing tree of tokens; a node's parent comes before it.
-    """
-
-    def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self.depths: list[int] = []
-        self.parents: list[int] = []
-        self._total_depth = 0
-        self._children: dict[tuple[int, int], int] = {}
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def size(self) -> TreeSize:
-        """
-        The number of nodes and the sum of their depths.
-        """
-        return TreeSize(len(self.tokens), self._total_depth)
-
-    def add(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
-        """
-        Return the nodes of tokens that follow ``node``; missing ones are added.
-        """
-        nodes = []
-        depth = 0 if node == ROOT else self.depths[node] + 1
-        for token in ids:
-            parent, node = node, self._children.get((node, token), ROOT)
-            if node == ROOT:
-                node = self._children[parent, token] = len(self.tokens)
-                self.tokens.append(token)
-                self.parents.append(parent)
-                self.depths.append(depth)
-                self._total_depth += depth
-            nodes.append(node)
-            depth += 1
-        return nodes
-
-    def joined_size(self, other: 'PrefixTree') -> TreeSize:
-        """
-        Return the size of one tree of the sequences of this tree and another.
-        """
-        here: dict[int, int] = {ROOT: ROOT}
-        more = []
-        for node, (parent, token, depth) in enumerate(
-            zip(other.parents, other.tokens, other.depths, strict=True)
-        ):
-            known = self._children.get((here.get(parent, ROOT - 1), token))
-            if known is None:
-                more.append(depth)
-            else:
-                here[node] = known
-        return TreeSize(len(self) + len(more), self._total_depth + sum(more))
 
 
 @frozen
@@ -289,29 +232,75 @@ class TreeCosts:
         return max(1, min(math.isqrt(context_cost), self.max_nodes - context_length))
 
 
-@dataclass
 class TreePack:
     """
-    One tree, and the positions of its answers.
+    A growing tree of tokens, in which a node's parent comes before it, and the
+    positions of its answers.
 
     `edges` numbers the wanted (node, next token) pairs; `rows` says, by question and
     place, which of them make up a sequence.
     """
 
-    tree: PrefixTree = field(default_factory=PrefixTree)
-    edges: dict[tuple[int, int], int] = field(default_factory=dict)
-    rows: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    parts: list[QuestionPart] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.depths: list[int] = []
+        self.parents: list[int] = []
+        self._children: dict[tuple[int, int], int] = {}
+        self.edges: dict[tuple[int, int], int] = {}
+        self.rows: dict[tuple[int, int], list[int]] = {}
+        self.parts: list[QuestionPart] = []
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def size(self) -> TreeSize:
+        """
+        The number of nodes and the sum of their depths.
+        """
+        return TreeSize(len(self), sum(self.depths))
+
+    def add_tokens(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
+        """
+        Return the nodes of tokens that follow ``node``; missing ones are added.
+        """
+        nodes = []
+        depth = 0 if node == ROOT else self.depths[node] + 1
+        for token in ids:
+            parent, node = node, self._children.get((node, token), ROOT)
+            if node == ROOT:
+                node = self._children[parent, token] = len(self)
+                self.tokens.append(token)
+                self.parents.append(parent)
+                self.depths.append(depth)
+            nodes.append(node)
+            depth += 1
+        return nodes
+
+    def joined_size(self, other: 'TreePack') -> TreeSize:
+        """
+        Return the size of one tree of the sequences of this tree and another.
+        """
+        here: dict[int, int] = {ROOT: ROOT}
+        depths = [*self.depths]
+        for node, (parent, token, depth) in enumerate(
+            zip(other.parents, other.tokens, other.depths, strict=True)
+        ):
+            known = self._children.get((here.get(parent, ROOT - 1), token))
+            if known is None:
+                depths.append(depth)
+            else:
+                here[node] = known
+        return TreeSize(len(depths), sum(depths))
 
     @cached_property
     def order(self) -> Preorder:
         """
         The finished tree, its nodes in preorder, siblings by token.
         """
-        tree = self.tree
-        below = grouped((parent, node) for node, parent in enumerate(tree.parents))
+        below = grouped((parent, node) for node, parent in enumerate(self.parents))
         for some in below.values():
-            some.sort(key=tree.tokens.__getitem__, reverse=True)
+            some.sort(key=self.tokens.__getitem__, reverse=True)
         order: list[int] = []
         waiting = below.get(ROOT, [])
         while waiting:
@@ -319,11 +308,11 @@ class TreePack:
             waiting += below.get(order[-1], ())
         sizes = [1] * len(order)
         for node in reversed(range(len(order))):
-            if tree.parents[node] != ROOT:
-                sizes[tree.parents[node]] += sizes[node]
+            if self.parents[node] != ROOT:
+                sizes[self.parents[node]] += sizes[node]
         return Preorder(
-            [tree.tokens[node] for node in order],
-            [tree.depths[node] for node in order],
+            [self.tokens[node] for node in order],
+            [self.depths[node] for node in order],
             [place + sizes[node] for place, node in enumerate(order)],
             sorted(range(len(order)), key=order.__getitem__),
         )
@@ -335,11 +324,11 @@ class TreePack:
         """
         self.parts.append(part)
         context_ids = part.context if part.replies else part.context[:-1]
-        nodes = self.tree.add(context_ids)
+        nodes = self.add_tokens(context_ids)
         if part.with_context:
             self._want((part.question, CONTEXT), nodes, part.context[1:])
         for place, ids in part.replies:
-            path = [nodes[-1], *self.tree.add(ids[:-1], nodes[-1])]
+            path = [nodes[-1], *self.add_tokens(ids[:-1], nodes[-1])]
             self._want((part.question, place), path, ids)
 
     def _want(self, key: tuple[int, int], nodes: Iterable[int], ids: Tokens) -> None:
@@ -390,13 +379,13 @@ def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[TreePack
         for piece in divide_part(part, costs):
             alone = TreePack()
             alone.add(piece)
-            tree = packs[-1].tree if packs else PrefixTree()
-            both = tree.joined_size(alone.tree)
-            apart = costs.tree_cost(tree.size) + costs.tree_cost(alone.tree.size)
-            begin_alike = tree.tokens[:1] == alone.tree.tokens[:1]
-            fits = both.n_nodes <= max(costs.max_nodes, len(tree))
+            last = packs[-1] if packs else TreePack()
+            both = last.joined_size(alone)
+            apart = costs.tree_cost(last.size) + costs.tree_cost(alone.size)
+            begin_alike = last.tokens[:1] == alone.tokens[:1]
+            fits = both.n_nodes <= max(costs.max_nodes, len(last))
             if begin_alike and fits and costs.tree_cost(both) <= apart:
-                packs[-1].add(piece)
+                last.add(piece)
             else:
                 packs.append(alone)
     return packs
@@ -423,38 +412,32 @@ def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
         part = replace(part, with_context=False)  # the first piece has them
 
 
-@frozen
 class TreeBatch:
     """
     Trees that go through a model together.
 
-    :param nodes: tokens, depths and ends, each ``[trees, nodes]``, padded on the right.
-    :param wanted: for each number the row of its tree, the place of its node and the
+    :param device: of the nodes; the rest is on the CPU.
+    :ivar nodes: tokens, depths and ends, each ``[trees, nodes]``, padded on the right.
+    :ivar wanted: for each number the row of its tree, the place of its node and the
         token whose log-probability there is wanted, each ``[numbers]``.
     """
 
-    packs: Sequence[TreePack]
-    nodes: tuple[torch.Tensor, ...]
-    wanted: tuple[torch.Tensor, ...]
-
-    @classmethod
-    def from_packs(cls, packs: Sequence[TreePack], device: torch.device) -> 'TreeBatch':
-        """
-        Return these trees as tensors, the nodes on a device, the rest on the CPU.
-        """
-        width = max(len(pack.tree) for pack in packs)
+    def __init__(self, packs: Sequence[TreePack], device: torch.device):
+        self.packs = packs
+        width = max(map(len, packs))
         tokens, depths, ends, wanted = [], [], [], []
         for row, pack in enumerate(packs):
-            order, n = pack.order, len(pack.tree)
+            order, n = pack.order, len(pack)
             more = [0] * (width - n)
             tokens.append(order.tokens + more)
             depths.append(order.depths + more)
             # padding is seen by itself alone
             ends.append([*order.ends, *range(n + 1, width + 1)])
             wanted += [(row, order.places[node], token) for node, token in pack.edges]
-        rows, places, ids = torch.tensor(wanted, dtype=torch.long).reshape(-1, 3).T
-        nodes = (torch.tensor(one, device=device) for one in (tokens, depths, ends))
-        return cls(packs, tuple(nodes), (rows, places, ids))
+        self.nodes = [
+            torch.tensor(one, device=device) for one in (tokens, depths, ends)
+        ]
+        self.wanted = torch.tensor(wanted, dtype=torch.long).reshape(-1, 3).T
 
     def passes(self, n_passes: int) -> list[TreePass]:
         """
@@ -836,7 +819,7 @@ class EncoderDecoder(LikelihoodEngine):
                 known.setdefault(reply, len(known))
         wanted = [(ids, tuple(replies)) for ids, replies in places.items()]
         contexts = [(ids, self.trees(replies)) for ids, replies in wanted]
-        widths = [len(ids) + max(len(one.tree) for one in own) for ids, own in contexts]
+        widths = [len(ids) + max(len(one) for one in own) for ids, own in contexts]
         call = content_id(self.signature, wanted, self.greedy)
 
         @torch.inference_mode()
@@ -871,7 +854,7 @@ class EncoderDecoder(LikelihoodEngine):
             if len(which) < len(contexts):
                 part = encoded.select(torch.tensor(which))
             packs = [contexts[i][1][k] for i in which]
-            batch = TreeBatch.from_packs(packs, self.device)
+            batch = TreeBatch(packs, self.device)
             tree_rows, places, ids = batch.wanted
             hidden = self.decode(part, batch)
             asked, at = distinct_rows(tree_rows * hidden.shape[1] + places)
@@ -981,7 +964,7 @@ class Causal(LikelihoodEngine):
         """
         answers: Rows = {}
         for rows in self.budget.run(
-            [len(pack.tree) for pack in packs],
+            [len(pack) for pack in packs],
             lambda group: self._run_group([packs[i] for i in group]),
         ):
             answers.update(rows)
@@ -1029,7 +1012,7 @@ class Causal(LikelihoodEngine):
         if len(packs) > 1:
             groups = self.groups_of_similar_width(packs)
             return [rows for some in groups for rows in self._forward(some)]
-        tree, parts = packs[0].tree, packs[0].parts
+        tree, parts = packs[0], packs[0].parts
         try:
             if len(tree) <= self.budget.tokens:
                 return self._forward(packs)
@@ -1057,13 +1040,13 @@ class Causal(LikelihoodEngine):
         large: list[list[TreePack]] = []
         small: list[list[TreePack]] = []
         for pack in packs:
-            if costs.num_passes(pack.tree.size) > 1:
+            if costs.num_passes(pack.size) > 1:
                 large.append([pack])
                 continue
             # a group needs little padding; it has at least `ENOUGH` tokens, since a
             # device is not faster with fewer
-            width = len(small[-1][0].tree) if small else 0
-            is_padded = (width - len(pack.tree)) * 8 > width
+            width = len(small[-1][0]) if small else 0
+            is_padded = (width - len(pack)) * 8 > width
             if not small or (is_padded and width * len(small[-1]) >= ENOUGH):
                 small.append([])
             small[-1].append(pack)
@@ -1075,7 +1058,7 @@ class Causal(LikelihoodEngine):
         together, or those that were kept of them.
         """
         name = content_id(self._call, [sorted(pack.rows) for pack in packs])
-        size = packs[0].tree.size
+        size = packs[0].size
         costs = self.costs(self.budget.tokens)
         n_passes = costs.num_passes(size) if len(packs) == 1 else 1
         rows = self.kept_rows(name, lambda: self.compute(packs, n_passes))
@@ -1089,7 +1072,7 @@ class Causal(LikelihoodEngine):
 
         :param n_passes: in how many passes a single tree is read.
         """
-        batch = TreeBatch.from_packs(packs, self.device)
+        batch = TreeBatch(packs, self.device)
         rows, places, ids = batch.wanted
         cache = PathCache() if n_passes > 1 else None
         logprobs = torch.full(rows.shape, math.nan, dtype=torch.float64)

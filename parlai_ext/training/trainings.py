@@ -494,7 +494,7 @@ class JudgeTraining(Training):
         for i, example in enumerate(examples):
             pack.add(QuestionPart(i, example.ids, ((0, (example.label,)),)))
         device = next(iter(self.weights.values())).device
-        batch = TreeBatch.from_packs([pack], device)
+        batch = TreeBatch([pack], device)
         # equal examples have one place in the tree, and count by themselves
         edges = [edge for row in pack.rows.values() for edge in row]
         _, places, labels = (one[edges].to(device) for one in batch.wanted)

@@ -30,7 +30,7 @@ COSTS = TreeCosts(3456, 16384, 24 * 3456)
 def test_trees_keep_to_the_budget(asked, token, tokens):
     # a context and a continuation have at most 8 + 4 nodes
     for pack in pack_questions(asked, TreeCosts(token, tokens), True):
-        assert len(pack.tree) <= tokens
+        assert len(pack) <= tokens
 
 
 @pytest.mark.parametrize(
