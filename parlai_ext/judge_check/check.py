@@ -7,7 +7,6 @@ are scored through the scorer's own `score_dialogues`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
@@ -584,7 +583,8 @@ def score_blocks(
     gives the same numbers.
 
     :param again: what has scores, and is scored as if nothing of them were kept.
-    :raises UserError: as `errors_on_copies` does.
+    :raises UserError: also instead of other exceptions of a scorer over copies, which
+        it may never have met in a dialogue.
     """
     scored: list[Values] = []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
@@ -593,40 +593,19 @@ def score_blocks(
             for block in chunks(items, BLOCK):
                 parts.begin(len(block))
                 changed = scorer.models.changed(watch=Watch(parts.tell), asks_anew=anew)
-                with changed, errors_on_copies(scorer):
-                    scored += score(block)
+                try:
+                    with changed:
+                        scored += score(block)
+                except (UserError, OSError):
+                    raise
+                except Exception as error:  # which foreign code may raise
+                    raise UserError(
+                        f'judge check: scorer {scorer.name} fails on a perturbed copy '
+                        f'({type(error).__name__}: {first_line(error)}); '
+                        '--check-sample 0 leaves the check out'
+                    ) from error
                 parts.end()
     return scored
-
-
-@contextmanager
-def errors_on_copies(scorer: Scorer) -> Iterator[None]:
-    """
-    Name what a scorer raises over copies, which it may never have met in a dialogue.
-
-    :raises UserError: instead of other exceptions; the run's own scores are stored by
-        then.
-    """
-    try:
-        yield
-    except (UserError, OSError):
-        raise
-    except Exception as error:  # which foreign code may raise
-        raise UserError(
-            f'judge check: scorer {scorer.name} fails on a perturbed copy '
-            f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
-            'the check out'
-        ) from error
-
-
-def kept_scores(
-    scorer: Scorer, kept: Watch, parts: Sequence[JudgedPart]
-) -> list[Values]:
-    """
-    Return the scores of a block of parts: those that are kept, or made now and kept.
-    """
-    key = content_id([part.dialogue.id for part in parts])
-    return kept.results(key, partial(part_scores, scorer, parts))
 
 
 def part_scores(scorer: Scorer, parts: Sequence[JudgedPart]) -> list[Values]:
@@ -707,13 +686,18 @@ def make_check(
     :returns: `None` where there is nothing to check.
     """
     run = store.run
+
+    def score(parts: Sequence[JudgedPart]) -> list[Values]:
+        key = content_id([part.dialogue.id for part in parts])
+        return Watch(kept=kept).results(key, partial(part_scores, scorer, parts))
+
     check = check_on_dialogues(
         scorer,
         store.scored_dialogues(),
         run.openers,
         sample,
         people_source=run.manifest.protocol.openers,
-        score=partial(kept_scores, scorer, Watch(kept=kept)),
+        score=score,
     )
     return check and replace(check, signature=store.signature)
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -498,13 +498,13 @@ class Reading:
 
 
 def read_responses(
-    judge: Any, encoder: Any, items: Items, adapter: 'Adapter | None' = None
+    judge: Any, encoder: Any, items: Items, adapter: bytes | None = None
 ) -> list[Reading]:
     """
     Return what the models say of each response.
 
     :param judge: a causal language model (`answer_with_states`).
-    :param adapter: learned with this encoder.
+    :param adapter: the file of one that was learned with this encoder.
     """
     questions = [response_question(item, LAST_TURNS) for item in items]
     if not hasattr(judge, 'answer_with_states'):
@@ -515,7 +515,10 @@ def read_responses(
     answers, states = judge.answer_with_states(questions, LAYER)
     alone = answers_without_context(judge, items)
     vectors = unit_vectors(encoder, items)
-    adapted = adapter.numbers(encoder, items) if adapter else [None] * len(items)
+    adapted: list[float | None] = [None] * len(items)
+    if adapter:
+        pairs = [(item.context, item.text) for item in items]
+        adapted = adapter_reader(adapter).numbers(encoder, pairs).tolist()
     unread = dict(zip(vectors, encoder.cut_tokens([*vectors]), strict=True))
     readings = []
     columns = zip(items, answers, alone, states, adapted, strict=True)
@@ -711,38 +714,14 @@ class BlockWeights:
         return np.clip((inputs - self.mean) / self.scale, -MOST, MOST)
 
 
-@frozen
-class Adapter:
+@cache
+def adapter_reader(data: bytes) -> 'ResponseReader':
     """
-    The file of an adapter, and the sha256 of it; torch is loaded when it first reads.
+    Return what reads responses by the file of an adapter; it loads torch.
     """
+    from parlai_ext.models.encoders import ResponseReader
 
-    data: bytes
-
-    @cached_property
-    def content(self) -> str:
-        """
-        The sha256 of the file.
-        """
-        return bytes_hash(self.data)
-
-    @cached_property
-    def reader(self) -> 'ResponseReader':
-        """
-        What reads responses.
-        """
-        from parlai_ext.models.encoders import ResponseReader
-
-        return ResponseReader(self.data)
-
-    def numbers(self, encoder: Any, items: Items) -> list[float]:
-        """
-        Return what the adapter says of each response.
-
-        :param encoder: the one that it was learned with.
-        """
-        pairs = [(item.context, item.text) for item in items]
-        return self.reader.numbers(encoder, pairs).tolist()
+    return ResponseReader(data)
 
 
 @frozen
@@ -754,7 +733,7 @@ class JudgeWeights:
     :param models: kind of model -> the name of the model that the inputs are from.
     :param fitted_on: the judged sets that they were learned from.
     :param corpora: those on which the judge was tried, where that is known.
-    :param adapter: of the encoder, where the judge has one.
+    :param adapter: the file of the encoder's adapter, where the judge has one.
     """
 
     blocks: Mapping[str, BlockWeights]
@@ -763,7 +742,7 @@ class JudgeWeights:
     models: Mapping[str, str]
     fitted_on: tuple[str, ...] = ()
     corpora: JudgedCorpora | None = None
-    adapter: Adapter | None = None
+    adapter: bytes | None = None
 
     def parts(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """
@@ -823,7 +802,7 @@ class Learned(JudgeScorer):
         self.signed = {'weights': self.weights.content[:16]}
         learned_with = self.weights.models.get('embedder')
         if self.weights.adapter is not None:
-            self.signed['adapter'] = self.weights.adapter.content[:16]
+            self.signed['adapter'] = bytes_hash(self.weights.adapter)[:16]
             if self.options.encoder != learned_with:
                 raise UserError(
                     f'scorer learned: encoder: {self.options.encoder!r}; the adapter '
@@ -902,8 +881,7 @@ def read_weights(name: str) -> JudgeWeights:
     if (folder / CORPORA).is_file():
         corpora = read_corpora(folder / CORPORA)
     if card.adapter_sha256:
-        data, _ = _tensors(folder / ADAPTER, doc, 'adapter_sha256')
-        adapter = Adapter(data)
+        adapter, _ = _tensors(folder / ADAPTER, doc, 'adapter_sha256')
     content = str(card.sha256)
     return JudgeWeights(
         blocks, bias, content, card.models, card.fitted_on, corpora, adapter

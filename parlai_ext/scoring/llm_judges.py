@@ -28,7 +28,7 @@ Chatbot Arena", section 3.4. LLM-Eval: Lin and Chen (2023); the wording is ours.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -222,28 +222,20 @@ class AnswerRating:
     """
     The score that a model's answer stands for, or why there is none.
 
-    :param manner: ``expected`` (the mean of the labels' scores under the model's
-        probabilities) or ``parsed`` (what the reply says).
-    :param probabilities: of each label, not scaled to 1: their sum is how likely it was
-        that the model answered with a label at all.
+    :param evidence: what is stored of it. Its ``manner`` is ``expected`` (the mean of
+        the labels' scores under the model's ``probabilities``) or ``parsed`` (what the
+        reply says). The probabilities of the labels are not scaled to 1: their sum is
+        how likely it was that the model answered with a label at all.
     :param cut: how many tokens of the prompt the model did not see.
     """
 
     value: float | None
     reason: str | None = None
-    manner: str | None = None
-    probabilities: Mapping[str, float] | None = None
+    evidence: JsonObject = field(default_factory=lambda: {'manner': None})
     cut: int = 0
 
-    @property
-    def evidence(self) -> JsonObject:
-        """
-        What is stored of a rating: how it was made, and the labels' probabilities.
-        """
-        evidence: dict[str, Any] = {'manner': self.manner}
-        if self.probabilities is not None:
-            evidence['probabilities'] = dict(self.probabilities)
-        return evidence
+
+PARSED = {'manner': 'parsed'}
 
 
 def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
@@ -262,7 +254,7 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
         numbers = map(float, re.findall(rf'(?<![\w.]){NUMBER}\b', text))
         values = {n for n in numbers if prompt.lowest <= n <= prompt.highest}
     if len(values) == 1:
-        return AnswerRating(values.pop(), manner='parsed')
+        return AnswerRating(values.pop(), evidence=PARSED)
     problem = 'several labels' if values else 'no label'
     return AnswerRating(None, f'the reply names {problem}: {quoted_reply(reply)}')
 
@@ -322,7 +314,7 @@ def _json_rating(value: Any, prompt: RatingPrompt) -> AnswerRating:
     if not prompt.lowest <= value <= prompt.highest:
         ends = f'{prompt.lowest:g} to {prompt.highest:g}'
         return AnswerRating(None, f'{quoted_reply(str(value))} is not from {ends}')
-    return AnswerRating(float(value), manner='parsed')
+    return AnswerRating(float(value), evidence=PARSED)
 
 
 def expected_rating(
@@ -336,7 +328,8 @@ def expected_rating(
         return AnswerRating(None, 'the judge gives no label a probability')
     products = (p * prompt.scores[label] for label, p in probabilities.items())
     value = math.fsum(products) / total
-    return AnswerRating(value, None, 'expected', dict(probabilities))
+    told = {'manner': 'expected', 'probabilities': dict(probabilities)}
+    return AnswerRating(value, None, told)
 
 
 def label_probabilities(
