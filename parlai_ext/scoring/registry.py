@@ -46,7 +46,7 @@ SCORERS = {
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.learned:Composite',
     'crs': 'parlai_ext.scoring.learned:Crs',
-    'human_centered': 'parlai_ext.scoring.human_centered:HumanCentered',
+    'human_centered': 'parlai_ext.scoring.relevance:HumanCentered',
     'learned': 'parlai_ext.scoring.learned:Learned',
     'learned_references': 'parlai_ext.scoring.learned:LearnedReferences',
     'paireval': 'parlai_ext.scoring.llm_judges:PairEval',
