@@ -39,7 +39,7 @@ DETECTORS = {  # of toxic texts
     'toxic_classifier': 'parlai_ext.scoring.toxicity:ToxicClassifier',
 }
 SCORERS = {
-    'fed': 'parlai_ext.scoring.fed:Fed',
+    'fed': 'parlai_ext.scoring.likelihood:Fed',
     'chatmatch': 'parlai_ext.scoring.chatmatch:ChatMatch',
     'chatmatch_game': 'parlai_ext.scoring.chatmatch:ChatMatchGame',
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
@@ -65,7 +65,7 @@ SCORERS = {
     'amfm': 'parlai_ext.scoring.relevance:AmFm',
     'amfm_references': 'parlai_ext.scoring.relevance:AmFmReferences',
     'holistic': 'parlai_ext.scoring.relevance:Holistic',
-    'full': 'parlai_ext.scoring.fed:Full',
+    'full': 'parlai_ext.scoring.likelihood:Full',
     'perplexity': 'parlai_ext.scoring.likelihood:Perplexity',
     'token_accuracy': 'parlai_ext.scoring.likelihood:TokenAccuracy',
     'llm_judge': 'parlai_ext.scoring.llm_judges:LlmJudge',

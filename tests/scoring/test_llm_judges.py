@@ -13,7 +13,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.judge_check.check import perturbations_for
 from parlai_ext.scoring.base import ScoringItem, swapped_item
-from parlai_ext.scoring.fed import Fed
+from parlai_ext.scoring.likelihood import Fed
 from parlai_ext.scoring.llm_judges import (
     LlmJudge,
     Prompted,
