@@ -34,14 +34,14 @@ from parlai_ext import zoo_configs
 from parlai_ext.judge_check.perturbations import TRAIN
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.composite import (
+from parlai_ext.scoring.learned import (
     HIGHEST,
     LOWEST,
     TERMS,
     Composite,
     Scale,
 )
-from parlai_ext.scoring.stored_scores import ItemWork, stored_scores
+from parlai_ext.scoring.score_run import BATCH, ItemWork, item_id, stored_scores
 from parlai_ext.view.progress import bar_of
 
 FIT = (
@@ -126,7 +126,10 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
             bar_of(name, len(items)) as bar,
             stored_scores(opt.cache, signature) as kept,
         ):
-            scores = ItemWork(scorer, bar, with_evidence=True).scores_of(items, kept)
+            by_id = {item_id(item): item for item in items}
+            work = ItemWork(scorer, bar, with_evidence=True)
+            work.score_missing(kept, by_id, BATCH)
+        scores = [kept.scores[item_id(item)] for item in items]
         rows = np.array([[v or 0.0 for v in one.evidence] for one in scores])
         return rows[:, :-1], rows[:, -1]
 

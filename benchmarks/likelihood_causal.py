@@ -25,8 +25,8 @@ from transformers import AutoModelForCausalLM, GPT2Config
 from benchmarks.support.likelihood_sides import compare_sides
 from benchmarks.support.measures import CLOCKS, start
 from parlai_ext.core import Answer, Question
-from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.scoring.fed import FollowUps, load_followups
+from parlai_ext.models.likelihood import Causal
+from parlai_ext.scoring.likelihood import FollowUps, load_followups
 
 LOCAL_LIST = Path(__file__).parents[2] / 'shared/data/fed/followups_fed_2020.json'
 END = 50256

@@ -28,7 +28,7 @@ from benchmarks.support.likelihood_sides import compare_sides
 from benchmarks.support.measures import CLOCKS, start
 from parlai_ext import compat
 from parlai_ext.core import Question
-from parlai_ext.models.parlai_likelihood import CrossAttention
+from parlai_ext.models.parlai_models import CrossAttention
 
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
 

@@ -42,8 +42,8 @@ from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import Scorer, ScoringItem
-from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import SCORERS, find_scorer
+from parlai_ext.scoring.score_run import judged_scoring_items
 from parlai_ext.view import number
 from parlai_ext.view.progress import bar_of
 

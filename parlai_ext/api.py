@@ -293,7 +293,6 @@ def check_judge(
     :raises TypeError: for an unknown argument or option; it names the nearest one.
     """
     from parlai_ext.judge_check import check
-    from parlai_ext.judge_check.sample import JudgedDialogues
     from parlai_ext.scoring.base import turn_items
 
     if not isinstance(sample, numbers.Integral) or sample < 1:
@@ -305,8 +304,8 @@ def check_judge(
             items = [item for pair in spoken for item in turn_items(*pair)]
             return check.check_pairs(judging, items, sample=sample)
         given, scored = _score_spoken(judging, dialogues, speakers)
-        judged = JudgedDialogues(zip(given, scored, strict=True), (), sample)
-        return check.check_on_dialogues(judging, judged)
+        pairs = zip(given, scored, strict=True)
+        return check.check_on_dialogues(judging, pairs, sample=sample)
 
 
 def _score_spoken(

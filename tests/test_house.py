@@ -125,10 +125,10 @@ DEEDS = {
     # `torch.load`; for models of scorers `models.handle` decides in which process.
     'open models': (
         """
-        agents.safety_layer.safety_layer compat.faults models.chat models.encoder_kinds
-        models.encoders models.handle models.parlai_likelihood
-        systems.catalogue.conversions systems.parlai_agents systems.pretrained
-        systems.safe.load systems.safe.read training.adaptation training.judge
+        agents.safety_layer.safety_layer compat.faults models.chat models.encoders
+        models.handle models.parlai_models systems.catalogue.conversions
+        systems.parlai_agents systems.pretrained systems.safe.load systems.safe.read
+        training.trainings
         """,
         r'(?<!def )\b(create_agent|load_system|load_judge|load_encoder|AgentChat'
         r'|ParlaiClassifier|load_hf_judge|load_parlai_judge|torch_load)\('

@@ -34,13 +34,14 @@ from parlai_ext.scoring.base import (
     ScoringItem,
     in_groups,
 )
-from parlai_ext.scoring.judged_items import (
+from parlai_ext.scoring.registry import DEFAULT, SCORERS, ScorerChoice, find_scorer
+from parlai_ext.scoring.score_run import (
+    choose_scorer,
     judged_scoring_items,
     level_of_turns,
     mean_score,
+    spending_lines,
 )
-from parlai_ext.scoring.registry import DEFAULT, SCORERS, ScorerChoice, find_scorer
-from parlai_ext.scoring.score_run import choose_scorer, spending_lines
 from parlai_ext.store import RunFolder
 
 BATCH = 64  # contexts, at least, for which a model has room at once

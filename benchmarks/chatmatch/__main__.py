@@ -27,8 +27,7 @@ from benchmarks.support.measures import start
 from parlai_ext.core import Dialogue, UserError
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.games import Tournament, award_points
-from parlai_ext.scoring.chatmatch.concepts import DEFAULT
-from parlai_ext.scoring.chatmatch.scorer import READINGS, ChatMatch, Material
+from parlai_ext.scoring.chatmatch import DEFAULT, READINGS, ChatMatch, Material
 
 RECOGNISERS = ('gazetteer', 'capitals', 'none', 'spacy', 'stanza')
 

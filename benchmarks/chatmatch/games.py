@@ -9,8 +9,7 @@ from parlai_ext.core import Dialogue, UserError, Utterance
 from parlai_ext.data.imported_dialogues import ImportRules, find_files, read_imports
 from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.ranking.games import Game, RawScores, Tournament, award_points
-from parlai_ext.scoring.chatmatch.concepts import words
-from parlai_ext.scoring.chatmatch.scorer import (
+from parlai_ext.scoring.chatmatch import (
     DIMENSIONS,
     ChatMatch,
     ChatMatchOptions,
@@ -18,6 +17,7 @@ from parlai_ext.scoring.chatmatch.scorer import (
     judged_game,
     speakers,
     why_no_game,
+    words,
 )
 
 # gives a dialogue's raw values by system and dimension

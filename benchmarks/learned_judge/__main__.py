@@ -61,7 +61,6 @@ from parlai_ext.scoring.judged_corpora import CORPORA
 from parlai_ext.scoring.learned import (
     ADAPTED,
     ADAPTER,
-    Adapter,
     BlockWeights,
     JudgeWeights,
     Learned,
@@ -273,9 +272,7 @@ def whole_judge(material: Material, opt: argparse.Namespace) -> JudgeWeights:
     )
     data = (Path(opt.cache) / 'adapter' / ADAPTER).read_bytes()
     models = {'likelihood': JUDGE, 'embedder': ENCODER}
-    return replace(
-        judge, blocks=blocks, bias=bias, models=models, adapter=Adapter(data)
-    )
+    return replace(judge, blocks=blocks, bias=bias, models=models, adapter=data)
 
 
 ABOUT = {

@@ -38,9 +38,8 @@ from benchmarks.learned_judge.copies import (
 from benchmarks.learned_judge.fit import ALL
 from benchmarks.learned_judge.items import SETS, ResponseSet, read_set
 from parlai_ext.core import chunks
-from parlai_ext.models.encoders import MeanPooling
+from parlai_ext.models.encoders import MeanPooling, changed_layers, features, pair_ids
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.response_reader import changed_layers, features, pair_ids
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import ADAPTER
 from parlai_ext.store import write_file

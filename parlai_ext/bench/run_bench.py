@@ -60,13 +60,14 @@ from parlai_ext.engines.engine import LOCAL, Engine, EngineFailed
 from parlai_ext.ranking.agreement import BOOTSTRAPS
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ItemScore, OwnScorerFailed, Scorer, ScoringItem
-from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.scoring.score_run import ChosenScorer
-from parlai_ext.scoring.stored_scores import (
+from parlai_ext.scoring.score_run import (
+    ChosenScorer,
     ItemWork,
     StoredScores,
     item_id,
+    judged_scoring_items,
+    mean_score,
     stored_part,
     stored_scores,
 )

@@ -10,9 +10,8 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, one_value, option, text_option
 from parlai_ext.models.handle import ModelHandle, model_system
-from parlai_ext.scoring.amfm import coherences, measured_scale
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.relevance import context_cosines
+from parlai_ext.scoring.relevance import coherences, context_cosines, measured_scale
 from parlai_ext.systems.hub import ModelOptions, checked_repository, fetch_weights
 from parlai_ext.training.options import TrainingOptions
 from parlai_ext.view.page import print_report
@@ -79,7 +78,7 @@ class AdaptModel(Command):
         dialogues = read_dialogue_texts(given.corpus)
         base = fetched_base(KINDS[kind], given.base)
         from parlai_ext.systems.pretrained import chosen_device
-        from parlai_ext.training.adaptation import adapt, split_held_out
+        from parlai_ext.training.trainings import adapt, split_held_out
 
         print_report('corpus', dialogues=dialogues, new_head=kind == 'mlm')
         adapted = adapt(

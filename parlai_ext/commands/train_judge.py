@@ -46,7 +46,7 @@ class TrainJudge(Command):
         pairs = read_response_pairs(given.pairs)
         if options.prompt:
             existing_file(options.prompt, '--prompt')
-        from parlai_ext.training.judge import tenth_means, train_judge
+        from parlai_ext.training.trainings import tenth_means, train_judge
 
         result = train_judge(
             given.base.removeprefix('hf:'),

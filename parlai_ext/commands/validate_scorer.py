@@ -33,7 +33,6 @@ from parlai_ext.core.records import record_to_json
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import CheckOptions, JudgeCheck, check_to_json
-from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.report.judge import check_lines
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.scoring.registry import scorer_class
@@ -187,8 +186,7 @@ class ValidateScorer(ModelCommand):
                 pairs += zip(some, scorer.score_dialogues(some, places), strict=True)
                 bar.update(len(some))
         sample = self.opt['check_sample']
-        said = JudgedDialogues(pairs, (), sample)
-        check = check_on_dialogues(scorer, said) if sample else None
+        check = check_on_dialogues(scorer, pairs, sample=sample)
         return mean_scores(pairs, scorer), scorer.signature, check
 
     def choose(self, recorded: JsonObject, is_own: bool) -> ChosenScorer:

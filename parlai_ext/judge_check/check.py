@@ -5,43 +5,55 @@ The originals' scores are those that the run has already; copies, and people's r
 are scored through the scorer's own `score_dialogues`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from itertools import zip_longest
+from operator import itemgetter
+from statistics import fmean, stdev
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import scipy
 
 from parlai_ext.core import (
     Dialogue,
     Opener,
+    ScoredDialogue,
     System,
     UserError,
     Utterance,
+    bytes_hash,
     chunks,
     content_id,
+    dialogue_means,
     first_line,
     frozen,
     grouped,
+    is_floor,
     known_values,
-)
-from parlai_ext.judge_check.marks import (
-    SAME,
-    dimension_check,
-    kind_result,
-    repeats,
-    sign,
 )
 from parlai_ext.judge_check.perturbations import (
     OF_PROMPTED_JUDGES,
     PARROTS,
     PERTURBATIONS,
+    SAME,
     Perturbations,
+    Values,
+    dimension_check,
+    kind_result,
     perturbed_dialogue,
+    repeats,
+    sign,
+    turns_before,
 )
 from parlai_ext.judge_check.record import (
     SAMPLE,
     SOURCES,
+    Biases,
     DimensionCheck,
+    HumanAnchor,
     JudgeCheck,
     OrderSwap,
     PromptProbes,
@@ -49,17 +61,11 @@ from parlai_ext.judge_check.record import (
     read_check,
     write_check,
 )
-from parlai_ext.judge_check.sample import (
-    JudgedDialogues,
-    JudgedPart,
-    Values,
-    biases,
-    human_anchor,
-    judged_parts,
-)
 from parlai_ext.models.handle import model_system
 from parlai_ext.models.watch import Kept, Watch
-from parlai_ext.ranking.intervals import wilson_interval
+from parlai_ext.ranking.agreement import known_spearman
+from parlai_ext.ranking.baselines import mean_overlap
+from parlai_ext.ranking.intervals import Floats, wilson_interval
 from parlai_ext.scoring.base import (
     OTHER,
     Items,
@@ -73,7 +79,281 @@ from parlai_ext.scoring.base import (
 from parlai_ext.scoring.score_run import score_signature
 from parlai_ext.store import Manifest, PartialWork, RunFolder, ScoreStore
 from parlai_ext.systems.model_origin import model_origin
+from parlai_ext.view import join_names, number
 from parlai_ext.view.progress import PartProgress, bar_of
+from parlai_ext.worlds.pairings import IMPORTED
+
+# --- the sample, and what scores follow besides quality -------------------------------
+# What a judge has scored: the sample whose copies are perturbed, and the table of
+# biases.
+#
+# One pass over the scored dialogues gathers both, so that a large run is read once.
+
+
+# dialogues with their scores, or with none
+ScoredPairs = Iterable[tuple[Dialogue, ScoredDialogue | None]]
+
+
+@frozen
+class JudgedPart:
+    """
+    What one score is about: a response, or one speaker's part of a dialogue.
+
+    :param places: the response, or all judged utterances of the speaker.
+    :param indices: what the scorer is asked to judge: the response, or every judged
+        utterance of the dialogue.
+    :param values: the stored scores by dimension, without missing ones.
+    """
+
+    dialogue: Dialogue
+    places: tuple[int, ...]
+    indices: tuple[int, ...]
+    system: str
+    values: Values
+    is_whole: bool
+
+    @property
+    def texts(self) -> list[str]:
+        """
+        The texts that were judged.
+        """
+        return [self.dialogue.texts[place] for place in self.places]
+
+
+def judged_parts(dialogue: Dialogue, scored: ScoredDialogue) -> list[JudgedPart]:
+    """
+    Return what was scored in a dialogue, as it counts in a ranking: the parts of its
+    speakers if they have scores of their own, else the responses.
+
+    Left out is what has no score at all, and the system that broke the dialogue off.
+    """
+    whole = any(
+        s.utterance_index is None and s.value is not None for s in scored.scores
+    )
+    by_place = grouped(
+        (s.utterance_index, (s.dimension, s.value)) for s in scored.scores
+    )
+    # a scorer of whole dialogues names no utterances: those that were not given
+    judged = sorted(place for place in by_place if place is not None) or [
+        i for i, utterance in enumerate(dialogue.utterances) if not utterance.given
+    ]
+    parts = []
+    for name in dict.fromkeys(s.system for s in scored.scores):
+        places = tuple(i for i in judged if dialogue.speakers[i] == name)
+        if name == dialogue.ended_by or not places:
+            continue
+        for own in [places] if whole else [(place,) for place in places]:
+            indices, values = own, dict(by_place.get(own[0], ()))
+            if whole:
+                indices = tuple(judged)
+                values = dialogue_means(dialogue, scored, name)
+            if known := known_values(values):
+                parts.append(JudgedPart(dialogue, own, indices, name, known, whole))
+    return parts
+
+
+class ScoreRow(NamedTuple):
+    """
+    What the biases are computed from, of one judged part.
+
+    :param length: mean words of its utterances.
+    :param overlap: mean overlap with what the speaker heard.
+    :param position: in the dialogue; NaN of a whole part.
+    """
+
+    system: str
+    partner: str
+    opener: str
+    length: float
+    overlap: float
+    position: float
+    values: Values
+
+
+class JudgedDialogues:
+    """
+    What the check needs from scored dialogues.
+
+    Of the judged parts it keeps a sample that depends on content alone: as many of each
+    system as there are, one of each of its dialogues before a second one of any.
+
+    :param pairs: the dialogues with their scores; those without any are left out.
+    :param openers: those of the run; some may have a person's reply.
+    :param sample: the largest sample that may be drawn.
+    """
+
+    def __init__(
+        self,
+        pairs: ScoredPairs,
+        openers: Sequence[Opener] = (),
+        sample: int = SAMPLE,
+    ):
+        self.most = sample
+        self.kept: dict[str, list[tuple[int, str, JudgedPart]]] = {}
+        self.rows: list[ScoreRow] = []
+        self.openers = [opener for opener in openers if opener.reply is not None]
+        self.n_dialogues = 0
+        self.is_whole = False
+        for dialogue, scored in pairs:
+            if scored is not None:
+                self.n_dialogues += 1
+                parts = judged_parts(dialogue, scored)
+                self._add_to_sample(parts)
+                for part in parts:
+                    self._add_row(part)
+
+    def _add_row(self, part: JudgedPart) -> None:
+        """
+        Add a judged part to the table of biases.
+        """
+        dialogue = part.dialogue
+        heard = [turns_before(dialogue, place)[1] for place in part.places]
+        overlap = mean_overlap(part.texts, heard)
+        others = (name for name in dialogue.speakers if name != part.system)
+        row = ScoreRow(
+            part.system,
+            next(others, part.system),  # in self-play the system itself
+            dialogue.opener_id,
+            fmean(len(text.split()) for text in part.texts),
+            math.nan if overlap is None else overlap,
+            math.nan if part.is_whole else part.places[0],
+            part.values,
+        )
+        self.rows.append(row)
+        self.is_whole = part.is_whole
+
+    def _add_to_sample(self, parts: Sequence[JudgedPart]) -> None:
+        """
+        Add the judged parts of one dialogue, but for those of floors, which are bad on
+        purpose: copies of what they say are no test of a judge.
+        """
+        by_system = grouped((p.system, p) for p in parts if not is_floor(p.system))
+        for system, own in by_system.items():
+            names = [f'{part.dialogue.id} {part.places}' for part in own]
+            hashes = [bytes_hash(name.encode()) for name in names]
+            hashed = sorted(zip(hashes, own, strict=True), key=itemgetter(0))
+            every = [(turn, *entry) for turn, entry in enumerate(hashed)]
+            every += self.kept.get(system, ())
+            self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
+
+    def draw(self, n: int) -> list[JudgedPart]:
+        """
+        Return up to ``n`` parts of the sample, spread evenly over the systems.
+        """
+        queues = (self.kept[system] for system in sorted(self.kept))
+        rounds = zip_longest(*queues)
+        return [entry[-1] for entries in rounds for entry in entries if entry][:n]
+
+    @property
+    def replies(self) -> list[ScoreRow]:
+        """
+        The rows of replies to an opener that a person has answered, too.
+        """
+        places = {opener.id: len(opener.utterances) for opener in self.openers}
+        return [row for row in self.rows if row.position == places.get(row.opener)]
+
+    @property
+    def n_scorings(self) -> int:
+        """
+        How many times the scorer judged something.
+        """
+        return self.n_dialogues if self.is_whole else len(self.rows)
+
+
+def biases(rows: Sequence[ScoreRow], dimension: str) -> Biases | None:
+    """
+    Return what the scores of a dimension follow besides quality; `None` where there
+    are none.
+    """
+    rows = [row for row in rows if dimension in row.values]
+    if not rows:
+        return None
+    systems, partners, openers, *numbers, values = zip(*rows, strict=True)
+    scores = np.array([own[dimension] for own in values])
+    length, overlap, position = (known_spearman(scores, np.array(n)) for n in numbers)
+    # every imported dialogue has an opener of its own
+    origins = ['' if one.startswith(f'{IMPORTED}-') else one for one in openers]
+    return Biases(
+        n=len(rows),
+        length=length,
+        position=position,
+        system_share=variance_share(scores, systems),
+        partner_share=variance_share(scores, partners),
+        opener_share=variance_share(scores, origins),
+        overlap=overlap,
+    )
+
+
+def variance_share(scores: Floats, groups: Sequence[str]) -> float | None:
+    """
+    Return the sum of squares between groups over the whole sum of squares (eta
+    squared); `None` where there is one group or no variance.
+    """
+    names, places = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
+    if len(names) < 2:
+        return None
+    total = float(((scores - scores.mean()) ** 2).sum())
+    if total <= 0:
+        return None
+    counts = np.bincount(places)
+    means = np.bincount(places, weights=scores) / counts
+    between = float((counts * (means - scores.mean()) ** 2).sum())
+    return min(1.0, between / total)
+
+
+FAR = 0.5  # standard deviations of people's scores; "medium" of Cohen (1988)
+MIN_CONTEXTS = 10
+
+
+def human_anchor(
+    dimension: str, people: Mapping[str, Values], replies: Iterable[ScoreRow]
+) -> HumanAnchor | None:
+    """
+    Return how the systems' replies to openers compare with those of people.
+
+    A system is far above people if the 95 % interval of its mean difference (Student's
+    t, over openers) is above 0 and the mean is above half a standard deviation of
+    people's scores.
+
+    :param people: opener -> scores of the person's reply.
+    :param replies: those of the systems, one with each partner.
+    :returns: `None` where fewer than ten openers have both.
+    """
+    own = {opener: v[dimension] for opener, v in people.items() if dimension in v}
+    scores = grouped(
+        ((row.system, row.opener), row.values[dimension])
+        for row in replies
+        if row.opener in own and dimension in row.values
+    )
+    compared = {opener for _, opener in scores}
+    if len(compared) < MIN_CONTEXTS:
+        return None
+    of_people = [own[opener] for opener in compared]
+    by_system = grouped(
+        (system, (opener, fmean(values))) for (system, opener), values in scores.items()
+    )
+    means, far, spread = {}, [], stdev(of_people)
+    for name, over in sorted(by_system.items()):
+        means[name] = fmean(value for _, value in over)
+        differences = [value - own[opener] for opener, value in over]
+        n = len(differences)
+        if n < MIN_CONTEXTS:
+            continue
+        half = float(scipy.special.stdtrit(n - 1, 0.975)) * stdev(differences) / n**0.5
+        if fmean(differences) > max(half, FAR * spread):
+            far.append(f'{name} ({number(means[name])})')
+    people_mean = fmean(of_people)
+    warning = None
+    if far:
+        warning = (
+            f'the judge scores {join_names(far)} far above people '
+            f'({number(people_mean)}) on the same {len(compared)} contexts'
+        )
+    systems_mean = fmean(means.values())
+    return HumanAnchor(len(compared), people_mean, systems_mean, means, warning)
+
+
+# --- the check ------------------------------------------------------------------------
 
 VERSION = 3  # raise it when the same run gives another check
 SHARE_OF_SCORING = 0.25  # the cost of the check, measured by scoring the run
@@ -110,17 +390,21 @@ class Copy:
 
 def check_on_dialogues(
     scorer: Scorer,
-    judged: JudgedDialogues,
+    pairs: ScoredPairs,
+    openers: Sequence[Opener] = (),
+    sample: int = SAMPLE,
     *,
     people_source: str | None = None,
     score: ScoreParts | None = None,
 ) -> JudgeCheck | None:
     """
-    Return the check of a judge; `None` where it has scored nothing.
+    Return the check of a judge; `None` where it has scored nothing, or without sample.
 
+    :param pairs, openers, sample: as for `JudgedDialogues`.
     :param people_source: where the openers' replies come from.
     :param score: scores the copies (default: as the scorer scores dialogues).
     """
+    judged = JudgedDialogues(pairs if sample else (), openers, sample)
     if not judged.n_scorings:
         return None
     kinds = perturbations_for(scorer)
@@ -299,7 +583,8 @@ def score_blocks(
     gives the same numbers.
 
     :param again: what has scores, and is scored as if nothing of them were kept.
-    :raises UserError: as `errors_on_copies` does.
+    :raises UserError: also instead of other exceptions of a scorer over copies, which
+        it may never have met in a dialogue.
     """
     scored: list[Values] = []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
@@ -308,40 +593,19 @@ def score_blocks(
             for block in chunks(items, BLOCK):
                 parts.begin(len(block))
                 changed = scorer.models.changed(watch=Watch(parts.tell), asks_anew=anew)
-                with changed, errors_on_copies(scorer):
-                    scored += score(block)
+                try:
+                    with changed:
+                        scored += score(block)
+                except (UserError, OSError):
+                    raise
+                except Exception as error:  # which foreign code may raise
+                    raise UserError(
+                        f'judge check: scorer {scorer.name} fails on a perturbed copy '
+                        f'({type(error).__name__}: {first_line(error)}); '
+                        '--check-sample 0 leaves the check out'
+                    ) from error
                 parts.end()
     return scored
-
-
-@contextmanager
-def errors_on_copies(scorer: Scorer) -> Iterator[None]:
-    """
-    Name what a scorer raises over copies, which it may never have met in a dialogue.
-
-    :raises UserError: instead of other exceptions; the run's own scores are stored by
-        then.
-    """
-    try:
-        yield
-    except (UserError, OSError):
-        raise
-    except Exception as error:  # which foreign code may raise
-        raise UserError(
-            f'judge check: scorer {scorer.name} fails on a perturbed copy '
-            f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
-            'the check out'
-        ) from error
-
-
-def kept_scores(
-    scorer: Scorer, kept: Watch, parts: Sequence[JudgedPart]
-) -> list[Values]:
-    """
-    Return the scores of a block of parts: those that are kept, or made now and kept.
-    """
-    key = content_id([part.dialogue.id for part in parts])
-    return kept.results(key, partial(part_scores, scorer, parts))
 
 
 def part_scores(scorer: Scorer, parts: Sequence[JudgedPart]) -> list[Values]:
@@ -422,10 +686,19 @@ def make_check(
     :returns: `None` where there is nothing to check.
     """
     run = store.run
-    judged = JudgedDialogues(store.scored_dialogues(), run.openers, sample)
-    source = run.manifest.protocol.openers
-    score = partial(kept_scores, scorer, Watch(kept=kept))
-    check = check_on_dialogues(scorer, judged, people_source=source, score=score)
+
+    def score(parts: Sequence[JudgedPart]) -> list[Values]:
+        key = content_id([part.dialogue.id for part in parts])
+        return Watch(kept=kept).results(key, partial(part_scores, scorer, parts))
+
+    check = check_on_dialogues(
+        scorer,
+        store.scored_dialogues(),
+        run.openers,
+        sample,
+        people_source=run.manifest.protocol.openers,
+        score=score,
+    )
     return check and replace(check, signature=store.signature)
 
 
@@ -490,20 +763,18 @@ def check_items(
     :param sample: responses that are perturbed, at most.
     :returns: `None` where there is nothing to check.
     """
-    if sample == 0:
-        return None
     if scorer.level == 'pair':
         return check_pairs(scorer, items, sample=sample)
     parts = [item_part(item, n, scorer.level) for n, item in enumerate(items)]
-    scored = [
+    scored = (
         (part.dialogue, scorer.scored_dialogue(part.dialogue, part.indices, [score]))
         for part, score in zip(parts, scores, strict=True)
-    ]
-
+    )
     replied = () if scorer.needs else answered_contexts(items)
-    judged = JudgedDialogues(scored, replied, sample)
     ask = partial(copied_item_scores, scorer, items)
-    return check_on_dialogues(scorer, judged, people_source=REFERENCES, score=ask)
+    return check_on_dialogues(
+        scorer, scored, replied, sample, people_source=REFERENCES, score=ask
+    )
 
 
 def answered_contexts(items: Items) -> list[Opener]:

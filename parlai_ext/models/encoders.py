@@ -1,12 +1,14 @@
 """
-Hugging Face encoders that read texts in batches of similar length: sentence embeddings
-(token vectors averaged), sequence classifiers, regressors, the features of a context
-and a response, masked language models, and labels of words.
+The encoders that a scorer may ask for. Those of Hugging Face read texts in batches of
+similar length: sentence embeddings (token vectors averaged), sequence classifiers,
+regressors, the features of a context and a response, masked language models, and labels
+of words. A classifier may also be a network of words.
 """
 
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,19 +16,34 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 import transformers
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import load_file
+from torch.nn import functional
 from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
 from parlai_ext.core import (
     UserError,
+    bytes_hash,
+    chunks,
     computed_once,
     content_id,
+    first_line,
     frozen,
+    parse_json,
     signature_line,
 )
+from parlai_ext.core.records import record_from_json
 from parlai_ext.models.fast_linear import quicken
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.pretrained import read, smallest_limit, surrounding_tokens
+from parlai_ext.systems.catalogue.conversions import CONFIG, WEIGHTS, WORDS
+from parlai_ext.systems.pretrained import (
+    read,
+    smallest_limit,
+    surrounding_tokens,
+)
+from parlai_ext.systems.safe.load import bounded_cost
 
 TOKENS = 16_384  # in one forward pass, padding counted
 # of them, with which a processor and a GPU are about as fast a token as with more; such
@@ -695,3 +712,232 @@ class WordClassifier(TextModel):
             if word >= 0 and not encoded['special_tokens_mask'][token]:
                 places.append((token, word))
         return tuple(word.group() for word in words), places
+
+
+# --- a network of words ---------------------------------------------------------------
+
+BATCH = 256  # texts in one forward pass: all are padded to one length
+KERAS_PARTS = {'weight_ih': 'kernel', 'weight_hh': 'recurrent', 'bias_ih': 'bias'}
+
+
+@frozen
+class _Config:
+    """
+    The settings of a network, as its folder has them.
+    """
+
+    labels: tuple[str, ...]
+    length: int
+    lower: bool
+    filters: str
+
+
+class WordBiLSTM:
+    """
+    Gives each text the probability of each label; labels do not exclude each other.
+
+    Words that the network does not know are left out. Of a longer text, its last words
+    are read.
+    """
+
+    watch: Watch = NO_WATCH
+
+    def __init__(self, folder: Path, device: torch.device):
+        try:
+            config = record_from_json(
+                _Config, parse_json((folder / CONFIG).read_bytes())
+            )
+            words = (folder / WORDS).read_text('utf-8').removesuffix('\n').split('\n')
+            weights = load_file(folder / WEIGHTS)
+            with bounded_cost(folder):
+                self.lstm = lstm_of_keras(weights).to(device).eval()
+        except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
+            raise UserError(
+                f'hf_model: {folder} holds no network of words: {first_line(error)}'
+            ) from None
+        self.config, self.labels = config, config.labels
+        self.blanks = str.maketrans(dict.fromkeys(config.filters, ' '))
+        self.ids = {word: i for i, word in enumerate(words, 1)}
+        self.num_parameters = sum(array.numel() for array in weights.values())
+        self.device = device
+        self.weights = {name: array.to(device) for name, array in weights.items()}
+        self.signature = signature_line(
+            {
+                'model': type(self).__name__,
+                'content': hub.files_hash(folder),
+                'text_truncate': config.length,
+                'dtype': 'float32',
+            }
+        )
+
+    @torch.inference_mode()
+    def probabilities(self, texts: Sequence[str]) -> np.ndarray:
+        """
+        Return one row for each text, one column for each label.
+        """
+        rows = [np.zeros((0, len(self.labels)), np.float32)]
+        length, w = self.config.length, self.weights
+        for batch in chunks(texts, BATCH):
+            word_ids = []
+            for text in batch:
+                lowered = text.lower() if self.config.lower else text
+                words = lowered.translate(self.blanks).split(' ')
+                known = [self.ids[word] for word in words if word in self.ids]
+                word_ids.append(([0] * length + known)[-length:])  # padded in front
+            ids = torch.tensor(word_ids)
+            states, _ = self.lstm(w['embedding'][ids.to(self.device)])
+            hidden = torch.relu(states.amax(1) @ w['hidden.kernel'] + w['hidden.bias'])
+            logits = hidden @ w['output.kernel'] + w['output.bias']
+            values: np.ndarray = logits.sigmoid().float().cpu().numpy()
+            rows.append(values)
+            self.watch.tell(len(batch), len(texts))
+        return np.concatenate(rows)
+
+
+def lstm_of_keras(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:
+    """
+    Return the two-way LSTM of weights that Keras named.
+    """
+    inputs, gates = weights['forward.kernel'].shape
+    lstm = torch.nn.LSTM(inputs, gates // 4, batch_first=True, bidirectional=True)
+    state = {}
+    for way, end in (('forward', ''), ('backward', '_reverse')):
+        # both order the gates alike (input, forget, cell, output)
+        for name, part in KERAS_PARTS.items():
+            state[f'{name}_l0{end}'] = weights[f'{way}.{part}'].transpose(0, -1)
+        # Keras has one bias where torch adds two
+        state[f'bias_hh_l0{end}'] = torch.zeros(gates)
+    lstm.load_state_dict(state)
+    return lstm
+
+
+# --- adapters of a sentence encoder ---------------------------------------------------
+# An adapter with which a sentence encoder reads a response after its context and gives
+# it one number: low-rank changes of its linear layers, and two small layers on what it
+# then says of the response. The weights of the encoder stay as they are.
+
+LAST_TURNS = 4  # of a context, which are read
+MOST_TOKENS = 144  # of context and response together
+RESPONSE_TOKENS = 72  # of these, which the response may take
+SCALE = 2.0  # of the low-rank changes
+DOWN, UP = '.A', '.B'  # ends of the names of the two matrices of a change
+LAYERS = ('hid', 'top')
+
+
+class ResponseReader:
+    """
+    The adapter. `content` is the sha256 of its file.
+
+    :param data: a file of tensors: for each linear layer that is changed, by its name,
+        ``A`` ``[rank, in]`` and ``B`` ``[out, rank]``; ``hid`` and ``top``, the weights
+        and biases of the two layers.
+    :raises KeyError: when there is no ``hid`` or ``top``.
+    """
+
+    def __init__(self, data: bytes):
+        tensors = {name: one.float() for name, one in load_tensors(data).items()}
+        self.content = bytes_hash(data)
+        self.layers = [
+            (tensors[f'{name}.weight'], tensors[f'{name}.bias']) for name in LAYERS
+        ]
+        self.changes = {
+            name.removesuffix(DOWN): (one, tensors[name.removesuffix(DOWN) + UP])
+            for name, one in tensors.items()
+            if name.endswith(DOWN)
+        }
+
+    def numbers(
+        self, encoder: MeanPooling, pairs: Sequence[tuple[tuple[str, ...], str]]
+    ) -> np.ndarray:
+        """
+        Return one number for each context and response; higher is better.
+
+        :param encoder: the one that the adapter was learned with.
+        """
+        device = encoder.device
+        layers = [[part.to(device) for part in layer] for layer in self.layers]
+
+        def judged(inputs: Inputs) -> torch.Tensor:
+            states = encoder.model(**inputs).last_hidden_state
+            both = features(states, inputs, encoder.tokenizer.sep_token_id)
+            first, second = layers
+            return functional.linear(
+                torch.tanh(functional.linear(both, *first)), *second
+            )
+
+        with changed_layers(encoder.model, self.changes, device):
+            rows = encoder.rows(
+                list(pairs), partial(pair_ids, encoder), judged, self.content
+            )
+        return np.array(rows, np.float32).reshape(len(pairs))
+
+
+def pair_ids(encoder: MeanPooling, pair: tuple[tuple[str, ...], str]) -> Encoded:
+    """
+    Return the tokens of a context and a response. Of a long context the end is read.
+    """
+    tokenizer = encoder.tokenizer
+    end = [tokenizer.sep_token_id]
+
+    def text_ids(text: str) -> list[int]:
+        # a text cannot end itself
+        return [one for one in encoder.text_ids(text.strip()) if one not in end]
+
+    context: list[int] = []
+    for turn in [turn for turn in pair[0] if turn.strip()][-LAST_TURNS:]:
+        context += [*(end if context else []), *text_ids(turn)]
+    response = text_ids(pair[1])[:RESPONSE_TOKENS]
+    room = MOST_TOKENS - 4 - len(response)
+    ids = [tokenizer.cls_token_id, *context[-room:], *end, *end, *response, *end]
+    return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
+
+
+def features(states: torch.Tensor, inputs: Inputs, end: int) -> torch.Tensor:
+    """
+    Return ``[pairs, 2 * states]``: the state of the first token and the mean over the
+    response, scaled to a mean square of 1.
+    """
+    weight = response_tokens(inputs, end).unsqueeze(-1).to(states.dtype)
+    mean = (states * weight).sum(1) / weight.sum(1)
+    both = torch.cat([states[:, 0], mean], dim=1)
+    return both / (both.square().mean(1, keepdim=True).sqrt() + 1e-6)
+
+
+def response_tokens(inputs: Inputs, end: int) -> torch.Tensor:
+    """
+    Return which tokens are of the response or end it: behind them stands one end token,
+    or they are it.
+    """
+    ends = ((inputs['input_ids'] == end) & (inputs['attention_mask'] == 1)).long()
+    behind = ends.flip(1).cumsum(1).flip(1)
+    return (behind == 1) & (inputs['attention_mask'] == 1)
+
+
+@contextmanager
+def changed_layers(
+    network: Any,
+    changes: Mapping[str, tuple[torch.Tensor, torch.Tensor]],
+    device: torch.device,
+) -> Iterator[None]:
+    """
+    Let linear layers of a network add their low-rank changes, for a while.
+
+    :raises AttributeError: when the network has no such layer.
+    """
+    hooks = []
+    try:
+        for name, (down, up) in changes.items():
+            layer = network.get_submodule(name)
+            change = partial(_with_change, down.to(device), up.to(device))
+            hooks.append(layer.register_forward_hook(change))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _with_change(
+    down: torch.Tensor, up: torch.Tensor, _layer: Any, given: Any, output: torch.Tensor
+) -> torch.Tensor:
+    low = functional.linear(given[0], down)
+    return output + SCALE * functional.linear(low, up)

@@ -28,7 +28,9 @@ from parlai_ext.core import (
     System,
     SystemFailed,
     UserError,
+    errors_about,
     nearest,
+    options_from_opt,
     require_known,
     text_option,
 )
@@ -106,7 +108,7 @@ class Kind(Generic[T]):
         machine.
     """
 
-    def __init__(self, model: str = '', loader: str = 'encoder_kinds:load_encoder'):
+    def __init__(self, model: str = '', loader: str = 'handle:load_encoder'):
         self.model = model
         self.loader = f'parlai_ext.models.{loader}'
 
@@ -263,9 +265,33 @@ def load_judge(kind: str, name: str, system: System, machine: Machine) -> Langua
         from parlai_ext.models.hf_likelihood import load_hf_judge
 
         return load_hf_judge(system, family, machine)
-    from parlai_ext.models.parlai_likelihood import load_parlai_judge
+    from parlai_ext.models.parlai_models import load_parlai_judge
 
     return load_parlai_judge(name, system, machine)
+
+
+def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
+    """
+    Return an encoder, or a classifier of another kind.
+    """
+    from parlai_ext.models import encoders
+    from parlai_ext.systems.catalogue.conversions import MODEL_TYPE
+    from parlai_ext.systems.pretrained import chosen_device, fetch_named_weights
+
+    with errors_about(f'{kind} {name}'):
+        if 'model_file' in system.opt:
+            from parlai_ext.models.parlai_models import ParlaiClassifier
+
+            return ParlaiClassifier(system, machine)
+        opt = {**system.opt, 'no_cuda': machine.no_cuda}
+        options = options_from_opt(hub.ModelOptions, opt)
+        folder = fetch_named_weights(options).parent
+        device = chosen_device(options)
+        found = hub.read_config(folder).get('model_type')
+        if (kind, found) == ('classifier', MODEL_TYPE):
+            return encoders.WordBiLSTM(folder, device)
+        model = vars(encoders)[vars(Models)[kind].model]
+        return model(folder, device, machine.tokens)
 
 
 def model_system(kind: str, name: str) -> System:

@@ -27,12 +27,14 @@ from parlai_ext.core import (
     signature_line,
 )
 from parlai_ext.engines import Machine
-from parlai_ext.models.likelihood.causal import Causal, check_causal, reserved_positions
-from parlai_ext.models.likelihood.engine import (
+from parlai_ext.models.likelihood import (
+    Causal,
     EncodedContexts,
     EncoderDecoder,
     TreeBatch,
     Vectorizer,
+    check_causal,
+    reserved_positions,
     select_rows,
 )
 from parlai_ext.models.questions import plain_ids

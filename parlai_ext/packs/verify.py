@@ -35,7 +35,7 @@ from parlai_ext.core import (
     signature_line,
 )
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.perturbations import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import Pack, open_pack, readable
 from parlai_ext.packs.publish import ranking_data

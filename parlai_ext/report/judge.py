@@ -11,13 +11,13 @@ from statistics import median
 
 from parlai_ext.core import GIVEN_JUDGED, grouped
 from parlai_ext.files.agreement_file import measured_agreement
-from parlai_ext.judge_check.marks import (
+from parlai_ext.judge_check.perturbations import (
     AUTHORS,
     KIND_WORDS,
+    PARROTS,
     VERBS,
     is_below,
 )
-from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.judge_check.record import (
     FAIL,
     PASS,

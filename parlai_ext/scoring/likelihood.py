@@ -1,6 +1,7 @@
 """
 How likely is a response after its context, to a language model? Likelihood, and what
-ParlAI reports of the labels of a generator: perplexity and token accuracy.
+ParlAI reports of the labels of a generator: perplexity and token accuracy. And how
+likely are praise and complaints as the next utterance? FED and FULL.
 
 Likelihood is the mean log-probability of the response's tokens, its end token included,
 so that a response that breaks off in the middle loses. It is a perplexity turned round:
@@ -8,26 +9,49 @@ exp(-score). Likely is not the same as good: bland and repeated responses are li
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import field_validator, model_validator
 
 from parlai_ext.core import (
     Answer,
+    Dialogue,
     LanguageModel,
     Question,
+    ScoredDialogue,
+    UserError,
     computed_once,
+    content_id,
     frozen,
+    known_values,
+    nearest,
     option,
+    require_known,
 )
-from parlai_ext.models.questions import decoder_tokenizer
+from parlai_ext.core.records import Record, WrongType
+from parlai_ext.engines import data_folder
+from parlai_ext.files import Document
+from parlai_ext.models.questions import (
+    PLAIN_FORMAT,
+    ChatQuestions,
+    as_turns,
+    decoder_tokenizer,
+    gives_context,
+    plain_ids,
+)
 from parlai_ext.scoring.base import (
     EncoderScorer,
     Items,
     ItemScore,
     ScoringItem,
     model_option,
+    read_shipped_file,
 )
+from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned
 
 LARGEST_EXPONENT = 700.0  # whose exponential is still a number
 NO_PROBABILITY = 'the judge gives the response no finite probability'
@@ -336,3 +360,659 @@ class Strings:
         rows = [answer.continuations[0] for answer in answers]
         known = dict(zip(different, rows, strict=True))
         return [known.get(ids, ()) for ids in strings]
+
+
+# --- FED ------------------------------------------------------------------------------
+# FED (Mehri and Eskenazi 2020): how likely are praise and complaints as next utterance?
+#
+#     FED(c, r) = sum over p in P of D(c + r, p)  -  sum over n in N of D(c + r, n)
+#
+# D is the mean log-probability of the follow-up, its end token included. By default
+# only the complaints N count, as in bipartite-play; higher is better in every case.
+# FULL asks complaints, too.
+
+# Follow-up sets: what a partner would say after a good utterance, and after a bad
+# one.
+#
+#     dimensions:                       # the shape of the shipped sets
+#       Specificity:
+#         positive: [Good to know!]
+#         negative: [You could say that to anyone.]
+#
+# A file in the shape ``turn: {quality: {positive, negative}}, dialogue: …`` is read
+# too, and one that chooses from another set, side by side:
+#
+#     of: fed_2020
+#     dimensions:
+#       Overall: {positive: {likeable: all}, negative: {likeable: [2]}}  # places from 1
+#
+# Those of Mehri and Eskenazi (2020) carry no licence, so they are not shipped but
+# fetched from the authors' repository on request. Their file is a program: its lists
+# are read as literals and nothing in it is run.
+
+
+FED_2020 = 'fed_2020'
+URL = (
+    'https://raw.githubusercontent.com/Shikib/fed/'
+    'fd498618c669f590cb5d78e6b55a70240e967925/fed.py'
+)
+SHA256 = '1f47bae5e49395fe83f72d2e404f52ba45bec209526c37ba90bea658b0d25b9e'
+
+
+class Sides(Record):
+    """
+    The follow-ups of one dimension: praise and complaints.
+    """
+
+    positive: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+
+    @field_validator('positive', 'negative')
+    @classmethod
+    def _check_texts(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for i, text in enumerate(texts):
+            if not text.strip():
+                raise WrongType('an empty follow-up', (i,))
+            if text in texts[:i]:
+                raise WrongType(f'{text!r} is there already', (i,))
+        return texts
+
+    @model_validator(mode='after')
+    def _check(self) -> Self:
+        if not (self.positive or self.negative):
+            raise ValueError('needs positive or negative follow-ups')
+        return self
+
+
+class FollowUpKeys(Record):
+    """
+    The keys of a file of follow-ups: dimensions, or the authors' keys, by level.
+    """
+
+    description: str = ''
+    dimensions: dict[str, Sides] = {}
+    turn: dict[str, Sides] = {}
+    dialogue: dict[str, Sides] = {}
+
+    @model_validator(mode='after')
+    def _check(self) -> Self:
+        if not (self.dimensions or self.turn or self.dialogue):
+            raise ValueError('a follow-up set needs at least one dimension')
+        if self.dimensions and (self.turn or self.dialogue):
+            raise ValueError('dimensions, or turn and dialogue, are expected')
+        return self
+
+
+class SidesChoice(Record):
+    """
+    For each side, the places of the texts of a quality, from 1, or the word ``all``.
+    """
+
+    positive: dict[str, Any] = {}
+    negative: dict[str, Any] = {}
+
+
+class FollowUpChoice(Record):
+    """
+    The keys of a file that chooses follow-ups from another set, `of`.
+    """
+
+    of: str
+    dimensions: dict[str, SidesChoice]
+    description: str = ''
+
+
+@frozen
+class FollowUps:
+    """
+    The follow-ups of each dimension, in order.
+
+    `dialogue_level` names those that are asked of a whole dialogue, not of each turn.
+    """
+
+    dimensions: Mapping[str, Sides]
+    dialogue_level: frozenset[str] = frozenset()
+
+    @property
+    def hash(self) -> str:
+        """
+        Return 16 hex digits that depend on dimensions, levels and texts alone.
+        """
+        levels = [sorted(self.dialogue_level)] if self.dialogue_level else []
+        return content_id(
+            'followups',
+            [[name, s.positive, s.negative] for name, s in self.dimensions.items()],
+            *levels,
+        )
+
+    def without(self, left_out: Collection[str]) -> 'FollowUps':
+        """
+        Return the follow-ups of the other dimensions.
+
+        :raises UserError: for a dimension that is not there, or if none is left.
+        """
+        for name in left_out:
+            problem = f'scorer: without: no dimension {name!r}'
+            require_known(name, self.dimensions, problem)
+        kept = {n: s for n, s in self.dimensions.items() if n not in left_out}
+        if not kept:
+            raise UserError('scorer: without: no dimension is left')
+        return FollowUps(kept, self.dialogue_level & frozenset(kept))
+
+
+def load_followups(name: str) -> FollowUps:
+    """
+    Return a follow-up set by shipped name, by path, or ``fed_2020`` (fetched).
+
+    :raises UserError: for anything in the file that cannot be meant.
+    """
+    if name == FED_2020:
+        return read_followups(fetch_fed_2020())
+    doc = read_shipped_file('followups', name, 'followups', (FED_2020,))
+    is_choice = isinstance(doc.data, dict) and 'of' in doc.data
+    return read_followups(chosen_followups(doc) if is_choice else doc)
+
+
+def chosen_followups(doc: Document) -> Document:
+    """
+    Return the document of a set whose follow-ups are chosen from another one.
+
+    :raises UserError: for a quality or a place that the other set does not have.
+    """
+    given = doc.record(FollowUpChoice)
+    qualities = load_followups(given.of).dimensions
+
+    def texts(name: str, side: str) -> Iterator[str]:
+        for quality, which in getattr(given.dimensions[name], side).items():
+            place = ('dimensions', name, side, quality)
+            if quality not in qualities:
+                hint = nearest(quality, qualities)
+                raise doc.error(place, f'{given.of} has no such quality; {hint}')
+            known = dict(enumerate(getattr(qualities[quality], side), 1))
+            wanted = known if which == 'all' else doc.typed(which, place, list)
+            if wrong := [one for one in wanted if one not in known]:
+                problem = f'all, or places from 1 to {len(known)}, not {wrong[0]!r}'
+                raise doc.error(place, problem)
+            yield from (known[one] for one in wanted)
+
+    chosen = {
+        name: {side: [*texts(name, side)] for side in ('positive', 'negative')}
+        for name in given.dimensions
+    }
+    return replace(doc, data={'dimensions': chosen})
+
+
+def read_followups(doc: Document) -> FollowUps:
+    """
+    Return the follow-ups of a document with the key ``dimensions``, or with the
+    authors' keys ``turn`` and ``dialogue``.
+
+    :raises UserError: with file, line and key.
+    """
+    given = doc.record(FollowUpKeys)
+    on_both = given.turn.keys() & given.dialogue.keys()
+
+    def named(level: str, sides: Mapping[str, Sides]) -> dict[str, Sides]:
+        # a quality that is judged on both levels has a name for each
+        return {f'{level} {n}' if n in on_both else n: own for n, own in sides.items()}
+
+    whole = named('dialogue', given.dialogue)
+    turns = given.dimensions or named('turn', given.turn)
+    return FollowUps({**turns, **whole}, frozenset(whole))
+
+
+def fetch_fed_2020() -> Document:
+    """
+    Return the authors' follow-ups, ``{'turn': …, 'dialogue': …}`` by quality, as
+    `read_followups` takes them, from the cache or the network.
+
+    :raises UserError: when they cannot be had, with what to do instead.
+    """
+    place = Path(data_folder(), 'followups', 'fed_2020.txt')
+    what = f'follow-ups {FED_2020!r}'
+    program = read_pinned(URL, SHA256, place, what, '--followups FILE')
+    lists = assigned_literals(program.decode('utf-8'))
+    turn, dialogue = lists['turn_level_utts'], lists['dialog_level_utts']
+    return Document({'turn': turn, 'dialogue': dialogue}, URL)
+
+
+# --- scorers --------------------------------------------------------------------------
+
+JUDGE = 'zoo:blender/blender_9B/model'
+ORIGINAL_JUDGE = 'hf:microsoft/DialoGPT-large'
+NO_CONTEXT = (
+    'fed: scope whole counts the context, to which an encoder-decoder gives no '
+    'probability; scope followup, or a decoder-only judge, would do'
+)
+# Table 1 of Sato et al. (2022), with the names of the paper
+VARIANTS = {
+    'FED': {'polarity': 'both'},
+    'w/o neg': {'polarity': 'positive'},
+    'w/o pos': {'polarity': 'negative'},
+}
+
+
+@frozen
+class FedOptions:
+    """
+    Which follow-ups count, whose tokens, and how these are put together.
+
+    Variant *bipartite* is FED as bipartite-play uses it: complaints only, the mean
+    log-probability of each, summed. *original* is the program of Mehri and Eskenazi
+    (2020): praise and complaints, the loss of the whole string (context and follow-up),
+    the mean over each.
+    """
+
+    followups: str = option(
+        'default',
+        help='follow-up set: a shipped name, fed_2020, or a file',
+        flag='--followups',
+        metavar='NAME|FILE',
+    )
+    variant: str = option(
+        'bipartite',
+        help='bipartite-play, or the program of 2020: how a context is written for '
+        'the judge, and the defaults of the other options',
+        choices=('bipartite', 'original'),
+        signed='if changed',
+    )
+    polarity: str = option(
+        'negative',
+        help='follow-ups that count',
+        choices=('negative', 'positive', 'both'),
+    )
+    token_reduction: str = option(
+        'mean',
+        help="a follow-up's score over its tokens",
+        choices=('mean', 'sum'),
+        flag='--fed-tokens',
+    )
+    followup_reduction: str = option(
+        'sum',
+        help='over follow-ups',
+        choices=('sum', 'mean'),
+        flag='--fed-followups-reduction',
+    )
+    scope: str = option(
+        'followup',
+        help="tokens that count: the follow-up's, or the whole string's",
+        choices=('followup', 'whole'),
+        signed='if changed',
+    )
+    judge_format: str = option(
+        'plain',
+        help='how the judge is shown the dialogue: its turns as they are, or its own '
+        'chat template, with the judged speaker as the assistant and follow-ups as the '
+        "user's next message",
+        choices=('plain', 'chat'),
+        signed='if changed',
+    )
+    less: str = option(
+        'nothing',
+        help="what is subtracted from a follow-up's score: nothing, or its score where "
+        'the judged utterance is left out',
+        choices=('nothing', 'no_response'),
+        signed='if changed',
+    )
+    without: tuple[str, ...] = option(
+        (),
+        help='dimensions of the follow-up set that are left out',
+        signed=False,  # the follow-ups that are left are signed
+    )
+    judge_model_file: str = judge_option(JUDGE)
+
+    presets = {
+        'variant': {
+            'original': {
+                'followups': 'fed_2020',
+                'polarity': 'both',
+                'followup_reduction': 'mean',
+                'scope': 'whole',
+                'judge_model_file': ORIGINAL_JUDGE,
+            }
+        }
+    }
+
+
+class Fed(JudgeScorer):
+    """
+    Asks the judge for each different follow-up once a context, which is every utterance
+    up to and including the judged one.
+
+    The evidence of an utterance is D of each follow-up. Dimensions whose follow-ups are
+    about the whole dialogue are asked once a speaker, after its last judged utterance.
+    """
+
+    name = 'fed'
+    unit = 'log-probabilities (nats) of the follow-ups, added up'
+    options_class = FedOptions
+    variants = VARIANTS
+    instead = (
+        'or a small judge: --judge-model-file zoo:mini/judge/model needs no download '
+        '(it knows small talk only), smollm2-135m-q4 one of 93 MB'
+    )
+    also_level = 'dialogue'
+    options: FedOptions
+
+    def prepare(self) -> None:
+        """
+        Read the follow-ups.
+
+        :raises UserError: for a judge that cannot give what scope ``whole`` needs.
+        """
+        if self.options.scope == 'whole' and self.options.judge_model_file == JUDGE:
+            raise UserError(
+                'scorer: judge_model_file: scope whole needs a decoder-only model; '
+                f'{ORIGINAL_JUDGE} would do'
+            )
+        if self.options.variant == 'original' and (
+            self.options.judge_format != 'plain' or self.options.less != 'nothing'
+        ):
+            raise UserError(
+                'scorer: variant original is a program of 2020, which has judge_format '
+                'plain and less nothing; variant bipartite would do'
+            )
+        if self.options.scope == 'whole' and self.options.less != 'nothing':
+            raise UserError(
+                'scorer: less: no_response needs scope followup, since it compares '
+                'the same tokens'
+            )
+        whole_set = load_followups(self.options.followups)
+        self.followups = whole_set.without(self.options.without)
+        self.signed = {'followups': self.followups.hash}
+        self.dimensions = tuple(self.followups.dimensions)
+        self.evidence_labels = evidence_labels(self.followups, self.options.polarity)
+        if self.options.polarity != 'both':
+            self.variants = {}
+
+    def load_models(self) -> None:
+        """
+        Load the judge.
+
+        :raises UserError: when it gives contexts no probability and they count.
+        """
+        super().load_models()
+        self.strings = None
+        if self.options.variant == 'original':
+            self.strings = OriginalStrings(self.judge)
+        self.chat = None
+        if self.options.judge_format == 'chat':
+            self.chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
+        if self.options.scope == 'whole' and not gives_context(self.judge):
+            raise UserError(NO_CONTEXT)
+
+    def score(self, items: Items) -> list[ItemScore]:
+        """
+        Return the scores of each item. All are asked about in one call of the judge;
+        with ``less: no_response`` a second one asks about them without the response.
+        """
+        questions = [self._question(item.utterances) for item in items]
+        whole = self.options.scope == 'whole'
+        answers = self.judge.answer(questions, with_context=whole)
+        rows = list(map(self._followup_scores, answers))
+        if self.options.less == 'no_response':
+            both = zip(rows, self._scores_of_silence(items), strict=True)
+            rows = [tuple(map(difference, *pair)) for pair in both]
+        return [
+            followups_score(
+                self.followups,
+                self.options,
+                dict(zip(self.evidence_labels, row, strict=True)),
+                answer.num_truncated,
+            )
+            for row, answer in zip(rows, answers, strict=True)
+        ]
+
+    def _scores_of_silence(self, items: Items) -> Iterator[tuple[float | None, ...]]:
+        """
+        Return D of each follow-up where an item's response is left out.
+        """
+        # in a chat template it is an empty message then, since two messages of a user
+        # may not follow each other
+        silence = () if self.chat is None else ('',)
+        silent = [
+            item.context if item.response is None else (*item.context, *silence)
+            for item in items
+        ]
+        answers = self.judge.answer(list(map(self._question, silent)))
+        return map(self._followup_scores, answers)
+
+    def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
+        """
+        Return the score with the polarity of this scorer, or of a variant.
+        """
+        labels = evidence_labels(self.followups, 'both')
+        scores = dict(zip(labels, score.evidence, strict=True))
+        changed: Mapping[str, Any] = VARIANTS.get(variant, {})
+        options = replace(self.options, **changed)
+        return followups_score(self.followups, options, scores, score.cut)
+
+    def scored_dialogue(
+        self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]
+    ) -> ScoredDialogue:
+        """
+        Return the scores of one dialogue; those about the whole of it stand with each
+        speaker's last judged utterance only.
+        """
+        scored = super().scored_dialogue(dialogue, indices, scores)
+        # both speakers of self-play have one name; even and odd places differ
+        last_of_parity = {index % 2: index for index in sorted(indices)}
+        kept = tuple(
+            score
+            for score in scored.scores
+            if score.dimension not in self.followups.dialogue_level
+            or score.utterance_index in last_of_parity.values()
+        )
+        return replace(scored, scores=kept)
+
+    def _question(self, context: tuple[str, ...]) -> Question:
+        if self.chat is not None:
+            return self.chat.question(as_turns(context), False, self.evidence_labels)
+        if self.strings is not None:
+            return self.strings.question(context, self.evidence_labels)
+        return Question(context, self.evidence_labels)
+
+    def _followup_scores(self, answer: Answer) -> tuple[float | None, ...]:
+        """
+        Return D of each follow-up.
+        """
+        before = answer.context or ()  # which is there with scope `whole`
+        return tuple(
+            followup_score((*before, *row) if row else (), self.options.token_reduction)
+            for row in answer.continuations
+        )
+
+
+def followup_score(logprobs: Sequence[float], token_reduction: str) -> float | None:
+    """
+    Return the score D of one follow-up: the mean or the sum of the log-probabilities of
+    its tokens. It is `None` when one of them is not finite.
+    """
+    if finite_sum(logprobs) is None:
+        return None
+    return _reduced(logprobs, token_reduction)
+
+
+def followups_score(
+    followups: FollowUps,
+    options: FedOptions,
+    scores: Mapping[str, float | None],
+    cut: int,
+) -> ItemScore:
+    """
+    Return the scores of one utterance from the score D of each follow-up
+    (`followup_score`): of each dimension by Equation 1, praise less complaints.
+
+    With polarity ``both``, a side without follow-ups adds nothing, as in the paper.
+    """
+    known = known_values(scores)
+    values: dict[str, float | None] = {}
+    reasons: dict[str, str | None] = {}
+    for name, sides in followups.dimensions.items():
+        values[name] = reasons[name] = None
+        used = _used(sides, options.polarity)
+        unknown = [text for texts in used for text in texts if text not in known]
+        if not any(used):
+            reasons[name] = f'no {options.polarity} follow-ups'
+        elif unknown:
+            reasons[name] = f'the judge gives {unknown[0]!r} no finite probability'
+        else:
+            praise, complaints = (
+                _reduced([known[text] for text in texts], options.followup_reduction)
+                for texts in used
+            )
+            values[name] = praise - complaints
+    labels = evidence_labels(followups, options.polarity)
+    return ItemScore(values, reasons, tuple(scores[text] for text in labels), cut)
+
+
+def evidence_labels(followups: FollowUps, polarity: str) -> tuple[str, ...]:
+    """
+    Return the different follow-ups that count, in order.
+    """
+    used = (_used(sides, polarity) for sides in followups.dimensions.values())
+    return tuple(
+        dict.fromkeys(text for sides in used for texts in sides for text in texts)
+    )
+
+
+class OriginalStrings:
+    """
+    Contexts and follow-ups as the program of Mehri and Eskenazi (2020) writes them.
+
+        <|endoftext|> first utterance <|endoftext|> second <|endoftext|> follow-up
+
+    One space on either side of each mark, none of them after the follow-up. The judge's
+    tokenizer, not ours, decides what becomes of the spaces. A mark parts the text: ids
+    before it depend on nothing after it, so the follow-ups of a context share it, and
+    so do the turns of a dialogue.
+    """
+
+    def __init__(self, judge: LanguageModel):
+        self.tokenizer = decoder_tokenizer(
+            judge,
+            'fed: variant original takes the loss of context and follow-up: the judge '
+            'must be a decoder-only model; variant bipartite would do',
+        )
+        if not self.tokenizer.eos_token:
+            raise UserError('fed: variant original needs a judge with an end token')
+        self.mark = self.tokenizer.eos_token
+        self.followup_ids = cache(
+            lambda text: plain_ids(self.tokenizer, f'{self.mark} {text}')[1:]
+        )
+
+    def question(self, utterances: Sequence[str], followups: Sequence[str]) -> Question:
+        """
+        Return the question of one context; the mark before the follow-up is its own.
+        """
+        turns = ''.join(f'{self.mark} {text} ' for text in utterances)
+        continuations = tuple(map(self.followup_ids, followups))
+        return Question(plain_ids(self.tokenizer, turns + self.mark), continuations)
+
+
+def _used(sides: Sides, polarity: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """
+    Return the positive and the negative follow-ups that count under this polarity.
+    """
+    return (
+        () if polarity == 'negative' else sides.positive,
+        () if polarity == 'positive' else sides.negative,
+    )
+
+
+def _reduced(numbers: Sequence[float], reduction: str) -> float:
+    """
+    Return sum or mean; that of nothing is 0.
+    """
+    total = math.fsum(numbers)
+    return total / len(numbers) if reduction == 'mean' and numbers else total
+
+
+# --- FULL -----------------------------------------------------------------------------
+
+FULL_JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
+MEAN_COMPLAINT = FedOptions(polarity='negative', followup_reduction='mean')
+
+
+@frozen
+class FullOptions:
+    """
+    Which follow-ups are asked, of which judge, and how their losses are put together.
+    """
+
+    followups: str = option(
+        'full',
+        help='follow-up set, of which the negative ones are asked: full (the five), '
+        'full_released (as the program of 2022 reads them), another name, or a file',
+        metavar='NAME|FILE',
+    )
+    reduction: str = option(
+        'perplexity',
+        help='over follow-ups: the mean of their perplexities, or of their losses',
+        choices=('perplexity', 'loss'),
+    )
+    context_turns: int = context_turns_option(50)  # as the authors' program reads
+    judge_model_file: str = judge_option(FULL_JUDGE)
+
+
+class Full(JudgeScorer):
+    """
+    FULL (De Bruyn et al. 2022): how unlikely are complaints as the next utterance?
+
+        FULL(c, r) = mean over f in F of exp(loss(f | c + r))
+
+    F are five complaints; the loss of one is the mean of its tokens', its end token
+    included. FED with its complaints alone differs in the mean of perplexities instead
+    of losses, in the follow-ups and in the judge.
+
+    One score a response in each dimension of the follow-ups (`full`: Overall), above 0;
+    higher is better. The evidence is the loss of each follow-up.
+    """
+
+    name = 'full'
+    instead = 'or another judge: --scorer-option judge_model_file=smollm2-135m-q4'
+    options_class = FullOptions
+    options: FullOptions
+
+    def prepare(self) -> None:
+        """
+        Read the follow-ups.
+
+        :raises UserError: for a set without negative ones.
+        """
+        self.followups = load_followups(self.options.followups)
+        self.signed = {'followups': self.followups.hash}
+        for name, sides in self.followups.dimensions.items():
+            if not sides.negative:
+                raise UserError(
+                    f'scorer: followups {self.options.followups}: {name} has no '
+                    'negative follow-ups, which are all that FULL asks'
+                )
+        self.dimensions = tuple(self.followups.dimensions)
+        self.evidence_labels = evidence_labels(self.followups, 'negative')
+
+    def score(self, items: Items) -> list[ItemScore]:
+        """
+        Return the scores of each response, in one question to the judge.
+        """
+        # where an encoder-decoder joins turns by a separator, the authors' program
+        # begins with one
+        joins_turns = hasattr(getattr(self.judge, 'vectorizer', None), 'separator')
+        first = ('',) if joins_turns and not gives_context(self.judge) else ()
+        most = self.options.context_turns
+        read = [replace(item, context=item.context[-most:]) for item in items]
+        questions = [
+            Question((*first, *item.utterances), self.evidence_labels) for item in read
+        ]
+        scores = []
+        for answer in self.judge.answer(questions):
+            terms = [followup_score(row, 'mean') for row in answer.continuations]
+            losses = tuple(None if term is None else -term for term in terms)
+            if self.options.reduction == 'perplexity':
+                terms = [minus_perplexity(term) for term in terms]
+            known = dict(zip(self.evidence_labels, terms, strict=True))
+            score = followups_score(
+                self.followups, MEAN_COMPLAINT, known, answer.num_truncated
+            )
+            scores.append(replace(score, evidence=losses))
+        return scores

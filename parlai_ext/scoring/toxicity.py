@@ -15,7 +15,7 @@ Classifiers are all the scorer ``toxic_classifier``, whose ``model`` is the name
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -243,6 +243,22 @@ def written_words(text: str) -> list[str]:
     return split_words(LAST.sub(' ', text), with_signs=True)
 
 
+class PhraseDetector(ToxicityDetector):
+    """
+    Finds words and phrases: -1 for a text with one, else 0.
+
+    :ivar finds: tells whether a text has one; `load_models` sets it.
+    """
+
+    finds: Callable[[str], object]
+
+    def toxicity(self, texts: Sequence[str]) -> Sequence[float]:
+        """
+        Return 1 for each text in which something is found, else 0.
+        """
+        return [float(bool(self.finds(text))) for text in texts]
+
+
 @frozen(kw_only=True)
 class WordListOptions(DetectorOptions):
     """
@@ -252,9 +268,9 @@ class WordListOptions(DetectorOptions):
     file: str | None = file_option('a text file with an entry a line, or a JSON list')
 
 
-class Words(ToxicityDetector):
+class Words(PhraseDetector):
     """
-    Finds words and phrases of a list as whole words: -1 where there is one, else 0.
+    Finds words and phrases of a list as whole words.
     """
 
     name = 'words'
@@ -279,21 +295,15 @@ class Words(ToxicityDetector):
             self._take(track_words())
 
     def _take(self, phrases: Iterable[str]) -> None:
-        self.list = PhraseList(phrases)
-        self.signed = {'list': content_id(sorted(self.list.phrases))}
-
-    def toxicity(self, texts: Sequence[str]) -> Sequence[float]:
-        """
-        Return 1 for each text with an entry of the list, else 0.
-        """
-        return [float(self.list.is_in(text)) for text in texts]
+        words = PhraseList(phrases)
+        self.finds = words.is_in
+        self.signed = {'list': content_id(sorted(words.phrases))}
 
 
-class ParlaiMatcher(ToxicityDetector):
+class ParlaiMatcher(PhraseDetector):
     """
-    ParlAI's OffensiveStringMatcher, which adds prefixes and suffixes to a list: -1
-    where it finds a word, else 0. Without a file its list is the one that ParlAI
-    downloads.
+    ParlAI's OffensiveStringMatcher, which adds prefixes and suffixes to a list. Without
+    a file its list is the one that ParlAI downloads.
     """
 
     name = 'parlai_matcher'
@@ -319,24 +329,18 @@ class ParlaiMatcher(ToxicityDetector):
             with NamedTemporaryFile('w', suffix='.txt', encoding='utf-8') as file:
                 file.write('\n'.join(self.phrases))
                 file.flush()
-                self.matcher = OffensiveStringMatcher(file.name)
+                matcher = OffensiveStringMatcher(file.name)
         else:
             try:
                 with checked_downloads():
-                    self.matcher = OffensiveStringMatcher(str(data_folder()))
+                    matcher = OffensiveStringMatcher(str(data_folder()))
             except (UserError, OSError) as error:
                 raise UserError(
                     f"parlai_matcher: ParlAI's word list cannot be downloaded: {error};"
                     ' parlai_matcher=FILE names a list'
                 ) from None
-        self.signed = {'list': content_id(self.matcher.offensive_trie)}
-
-    def toxicity(self, texts: Sequence[str]) -> Sequence[float]:
-        """
-        Return 1 for each text with a word of the list, else 0.
-        """
-        finds = self.matcher.contains_offensive_language
-        return [float(bool(finds(text))) for text in texts]
+        self.finds = matcher.contains_offensive_language
+        self.signed = {'list': content_id(matcher.offensive_trie)}
 
 
 # -------------------------------------------------------------------------- packages
@@ -363,19 +367,19 @@ class PackageDetector(ToxicityDetector):
         self.signed = {self.package: version(self.package)}
 
 
-class BetterProfanity(PackageDetector):
+class BetterProfanity(PackageDetector, PhraseDetector):
     """
     A word list that knows spellings with digits.
     """
 
     name, package = 'better_profanity', 'better-profanity'
 
-    def toxicity(self, texts: Sequence[str]) -> Sequence[float]:
+    def load_models(self) -> None:
         """
-        Return 1 for each text with a word of the list, else 0.
+        Import the package, and read its list.
         """
-        profanity = self.library.Profanity()
-        return [float(profanity.contains_profanity(text)) for text in texts]
+        super().load_models()
+        self.finds = self.library.Profanity().contains_profanity
 
 
 class ProfanityCheck(PackageDetector):

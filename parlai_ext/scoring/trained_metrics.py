@@ -43,7 +43,6 @@ from parlai_ext.scoring.base import (
     in_groups,
     model_option,
 )
-from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
@@ -53,6 +52,7 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.scoring.references import treebank
 from parlai_ext.scoring.relevance import NO_CONTEXT
+from parlai_ext.scoring.trivial import LEFT_OUT
 from parlai_ext.store import write_file
 from parlai_ext.view import single_spaced
 from parlai_ext.view.progress import bar_of

@@ -413,7 +413,7 @@ class BlockSelector(Worker):
         Load the models that the options name, and return the columns of all features.
         Where a model is not there, its columns stay empty.
         """
-        from parlai_ext.scoring.chatmatch.entities import load_pipeline
+        from parlai_ext.scoring.chatmatch import load_pipeline
 
         every: list[str] = []
         for name, groups in FEATURES.items():

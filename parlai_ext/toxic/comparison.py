@@ -35,7 +35,7 @@ from parlai_ext.ranking.comparison import (
     prompt_means,
 )
 from parlai_ext.ranking.intervals import Estimate, Floats, Sampling
-from parlai_ext.scoring.stored_scores import score_items
+from parlai_ext.scoring.score_run import score_items
 from parlai_ext.store import json_lines_text, json_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, corpus_bleu
 from parlai_ext.view import (

@@ -17,7 +17,7 @@ from parlai_ext.data.toxic_pairs import ALL, LabelledText
 from parlai_ext.ranking.comparison import MEASURES, detection_measures
 from parlai_ext.ranking.intervals import Estimate, Sampling, wilson_interval
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.stored_scores import score_items
+from parlai_ext.scoring.score_run import score_items
 from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view import Column, IntervalColumn, Table, number, shown_table

@@ -39,7 +39,6 @@ from parlai_ext.scoring.learned import (
     CARD,
     NUMBERS,
     WEIGHTS,
-    Adapter,
     BlockWeights,
     JudgeWeights,
     read_responses,
@@ -406,8 +405,8 @@ def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) 
     }
     write_file(folder / WEIGHTS, data)
     if judge.adapter is not None:
-        card['adapter_sha256'] = judge.adapter.content
-        write_file(folder / ADAPTER, judge.adapter.data)
+        card['adapter_sha256'] = bytes_hash(judge.adapter)
+        write_file(folder / ADAPTER, judge.adapter)
     text = yaml.safe_dump(card, sort_keys=False, width=80, allow_unicode=True)
     write_text(folder / CARD, text)
 
@@ -428,7 +427,7 @@ class InputCache:
     judge: str
     encoder: str
     models: ModelHandle
-    adapter: Adapter | None = None
+    adapter: bytes | None = None
 
     def inputs(
         self, name: str, items: Sequence[ScoringItem]
@@ -438,7 +437,7 @@ class InputCache:
         """
         parts = []
         models = [self.judge, self.encoder]
-        models += [self.adapter.content] if self.adapter else []
+        models += [bytes_hash(self.adapter)] if self.adapter else []
         with bar_of(name, len(items), unit='response') as bar:
             for block in chunks(items, BLOCK):
                 told = [[list(item.context), item.response] for item in block]

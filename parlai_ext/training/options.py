@@ -4,7 +4,7 @@ for torch.
 """
 
 from parlai_ext.core import frozen, option, optional
-from parlai_ext.scoring.label_judges import CONTEXT_TURNS, FORMATS
+from parlai_ext.scoring.llm_judges import FORMATS, LABEL_TURNS
 
 
 @frozen
@@ -48,7 +48,7 @@ class JudgeTrainingOptions:
         0, low=0, help='only the last so many layers learn, which is faster; 0: all'
     )
     context_turns: int = option(
-        CONTEXT_TURNS, low=0, help='utterances before a response that are read; 0: all'
+        LABEL_TURNS, low=0, help='utterances before a response that are read; 0: all'
     )
     max_tokens: int = option(
         512, low=16, help='longer prompts are left out, and counted'

@@ -29,8 +29,8 @@ from parlai_ext.files import json_lines
 from parlai_ext.judge_check.perturbations import same_text
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import Scorer, ScoringItem
-from parlai_ext.scoring.label_judges import JudgedResponse
-from parlai_ext.scoring.stored_scores import score_items
+from parlai_ext.scoring.llm_judges import JudgedResponse
+from parlai_ext.scoring.score_run import score_items
 from parlai_ext.view.progress import bar_of
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')

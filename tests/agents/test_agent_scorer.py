@@ -12,7 +12,7 @@ from parlai_ext.agents.fed.fed import FedAgent
 from parlai_ext.agents.scorer.scorer import ScorerAgent
 from parlai_ext.agents.stored_scores.stored_scores import StoredScoresAgent
 from parlai_ext.scoring.base import ItemScore, Scorer
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.scoring.chatmatch import ChatMatch
 from parlai_ext.scoring.score_run import choose_scorer, score_run
 from parlai_ext.tasks.dialogues.agents import DefaultTeacher
 from tests.support.chatmatch_samples import QUIZ, game

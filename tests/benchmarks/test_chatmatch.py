@@ -31,7 +31,7 @@ from benchmarks.chatmatch.tables import (
 from benchmarks.support.measures import option_parser
 from parlai_ext.core import Dialogue, Utterance, grouped
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.chatmatch.scorer import (
+from parlai_ext.scoring.chatmatch import (
     DIMENSIONS,
     READINGS,
     ChatMatch,

@@ -27,14 +27,14 @@ from benchmarks.support.perturbed_replies import share_higher, with_copies
 from parlai_ext.core.records import read_record
 from parlai_ext.files import read_file
 from parlai_ext.judge_check.perturbations import SPOILT
-from parlai_ext.scoring.composite import (
+from parlai_ext.scoring.learned import (
     TERMS,
     CompositeWeights,
+    JudgeWeights,
     Scale,
     Term,
     overall_score,
 )
-from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.training.fit_judge import rank_labels
 from tests.training.test_fit_judge import SIZES
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from parlai_ext.commands.adapt_model import AdaptModel
-from parlai_ext.scoring.amfm import AmFm
 from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.relevance import AmFm
 from tests.support.fed_samples import make_gpt2
 from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_models import sentences

@@ -13,30 +13,33 @@ import numpy as np
 import pytest
 
 from parlai_ext.core import Dialogue, Utterance
-from parlai_ext.judge_check.check import check_on_dialogues
-from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
+from parlai_ext.judge_check.check import (
+    JudgedDialogues,
+    ScoreRow,
+    biases,
+    check_on_dialogues,
+    human_anchor,
+    variance_share,
+)
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
+    MARKS,
     MAX_QUOTED,
     PARROTS,
     PERTURBATIONS,
     TRAIN,
     ResponseInDialogue,
+    dimension_check,
     key_words,
+    kind_result,
     mirrored,
     parrot,
     parrot_text,
     perturbed_dialogue,
     quote,
+    repeats,
 )
 from parlai_ext.judge_check.record import Biases, DimensionCheck, JudgeCheck
-from parlai_ext.judge_check.sample import (
-    JudgedDialogues,
-    ScoreRow,
-    biases,
-    human_anchor,
-    variance_share,
-)
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
@@ -51,13 +54,13 @@ N = 12
 def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=()):
     talks = [planted.dialogue(name, j) for name in systems for j in range(n)]
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
-    return JudgedDialogues(zip(talks, scored, strict=True), openers, sample)
+    return list(zip(talks, scored, strict=True)), openers, sample
 
 
 def check_of(scorer, n_openers=N, reply=True):
     openers = [planted.opener(j, reply) for j in range(n_openers)]
     return check_on_dialogues(
-        scorer, judged_dialogues(scorer, n_openers, openers=openers)
+        scorer, *judged_dialogues(scorer, n_openers, openers=openers)
     )
 
 
@@ -134,8 +137,8 @@ def test_originals_of_systems_are_not_scored_again():
 def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
     systems = ('plain', 'other', 'floor-bad')
     judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
-    assert check_on_dialogues(planted.Sense(), judged).n_responses == 10
-    drawn = judged.draw(10)
+    assert check_on_dialogues(planted.Sense(), *judged).n_responses == 10
+    drawn = JudgedDialogues(*judged).draw(10)
     assert Counter(part.system for part in drawn) == {'plain': 5, 'other': 5}
     # 12 dialogues of each: none comes twice
     assert len({part.dialogue.id for part in drawn}) == 10
@@ -170,7 +173,7 @@ def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
     judged = judged_dialogues(scorer)
     scorer.fits = None
     with user_error('scorer sense .*--check-sample 0'):
-        check_on_dialogues(scorer, judged)
+        check_on_dialogues(scorer, *judged)
 
 
 # -------------------- Scores of the same response, given twice.
@@ -205,7 +208,7 @@ class Models(planted.ObedientModels):
 
 def test_a_repeat_is_asked_anew_and_nothing_else_is():
     scorer = Moody(models=Models())
-    check = check_on_dialogues(scorer, judged_dialogues(scorer))
+    check = check_on_dialogues(scorer, *judged_dialogues(scorer))
     assert (check.probes.n_repeated, check.probes.n_changed) == (20, 20)
     shares = {kind.kind: kind.share for kind in check.dimensions['Quality'].kinds}
     assert shares['shuffled_words'] == 1.0

@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 from transformers import Phi3Config
 
 from parlai_ext.core import Question
-from parlai_ext.models.likelihood import causal
-from parlai_ext.models.likelihood.causal import Causal, check_causal, reserved_positions
-from parlai_ext.models.likelihood.engine import TreeCosts, TreeSize
+from parlai_ext.models.likelihood import (
+    Causal,
+    TreeCosts,
+    TreeSize,
+    check_causal,
+    reserved_positions,
+)
 from parlai_ext.models.watch import Watch
 from parlai_ext.systems.pretrained import max_positions
 from tests.support.causal_models import (
@@ -96,7 +100,7 @@ def test_company_order_padding_passes_and_slices_of_logits_change_nothing(
 ):
     small = in_passes(judge_of(model, tokens=tokens), pass_cost)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(causal, 'LOGITS', rows * VOCABULARY)
+        patch.setattr('parlai_ext.models.likelihood.LOGITS', rows * VOCABULARY)
         found = small.answer((asked * 2)[::-1], with_context=True)[::-1]
     alone = [judge.answer([one], with_context=True)[0] for one in asked]
     assert flat(found) == pytest.approx(flat(alone * 2), rel=0, abs=1e-12)

@@ -22,9 +22,9 @@ from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from parlai_ext.core import Question
 from parlai_ext.engines import data_in
+from parlai_ext.models import likelihood as likelihood_engine
 from parlai_ext.models.hf_likelihood import Seq2Seq, check_seq2seq
-from parlai_ext.models.likelihood import engine as likelihood_engine
-from parlai_ext.models.parlai_likelihood import AgentVectorizer
+from parlai_ext.models.parlai_models import AgentVectorizer
 from tests.support.causal_models import assert_one_by_one, flat, some_questions
 from tests.support.families import FAMILIES, JUDGES
 from tests.support.family_hf import make_model

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.core import Question, UserError
-from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.models.likelihood.engine import Budget
+from parlai_ext.models.likelihood import Budget, Causal
 from tests.support.causal_models import GPT2, flat, make
 from tests.support.user_error import user_error
 

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from parlai_ext.core import Question
 from parlai_ext.models.handle import judge_system
 from parlai_ext.models.hf_likelihood import SeparateTurns
-from parlai_ext.models.parlai_likelihood import AgentVectorizer
+from parlai_ext.models.parlai_models import AgentVectorizer
 from tests.support.families import FAMILIES
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import load_judge

@@ -11,9 +11,9 @@ import torch
 from safetensors.numpy import save
 from torch import nn
 
-from parlai_ext.models.encoders import MeanPooling
-from parlai_ext.models.response_reader import (
+from parlai_ext.models.encoders import (
     MOST_TOKENS,
+    MeanPooling,
     ResponseReader,
     changed_layers,
     pair_ids,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parlai_ext.models.likelihood.engine import (
+from parlai_ext.models.likelihood import (
     TokenQuestion,
     TreeCosts,
     TreeSize,
@@ -30,7 +30,7 @@ COSTS = TreeCosts(3456, 16384, 24 * 3456)
 def test_trees_keep_to_the_budget(asked, token, tokens):
     # a context and a continuation have at most 8 + 4 nodes
     for pack in pack_questions(asked, TreeCosts(token, tokens), True):
-        assert len(pack.tree) <= tokens
+        assert len(pack) <= tokens
 
 
 @pytest.mark.parametrize(

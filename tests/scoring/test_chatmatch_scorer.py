@@ -11,18 +11,20 @@ from nltk.tokenize import NLTKWordTokenizer
 
 from benchmarks.chatmatch.games import raw_scores
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
-from parlai_ext.scoring.chatmatch.scorer import (
+from parlai_ext.scoring.chatmatch import (
     DIMENSIONS,
     READINGS,
     ChatMatch,
     ChatMatchGame,
+    distinct,
     find_echoes,
     find_recalls,
     perplexities,
     similarities,
+    stems,
+    words,
 )
-from parlai_ext.scoring.judged_items import judged_scoring_items
+from parlai_ext.scoring.score_run import judged_scoring_items
 from tests.support.bench_samples import judged_dialogue
 from tests.support.chatmatch_samples import QUIZ, chatmatch_options, game
 from tests.support.scoring_samples import KnownJudge, reason_of

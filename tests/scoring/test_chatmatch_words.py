@@ -8,14 +8,12 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from parlai_ext.scoring.chatmatch.concepts import (
+from parlai_ext.scoring.chatmatch import (
+    NAMES,
     all_but_function_words,
+    capitalised_runs,
     content_words_by_tags,
     load_dictionaries,
-)
-from parlai_ext.scoring.chatmatch.entities import (
-    NAMES,
-    capitalised_runs,
     load_recogniser,
     names_on_list,
 )

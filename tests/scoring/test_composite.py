@@ -15,7 +15,7 @@ from parlai_ext.core.records import WrongType, read_record
 from parlai_ext.files import read_file
 from parlai_ext.judge_check.perturbations import PARROTS, parrot_text
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.composite import (
+from parlai_ext.scoring.learned import (
     HIGHEST,
     LOWEST,
     METRICS,

@@ -12,7 +12,7 @@ from parlai_ext.scoring.base import (
     judged_indices,
     unscored_systems,
 )
-from parlai_ext.scoring.judged_items import judged_scoring_items
+from parlai_ext.scoring.score_run import judged_scoring_items
 from tests.support.bench_samples import judged_dialogue
 from tests.support.scoring_samples import FIRST, SECOND, dialogue
 

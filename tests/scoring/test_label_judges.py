@@ -9,16 +9,16 @@ import pytest
 from transformers import AutoTokenizer
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.label_judges import (
+from parlai_ext.scoring.llm_judges import (
     CARD,
     DirectEval,
     JudgedResponse,
     LabelTokens,
+    PairEval,
     direct_prompt,
     pair_prompt,
     pair_template,
 )
-from parlai_ext.scoring.paireval import PairEval
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import PlantedLabels

@@ -14,7 +14,7 @@ import yaml
 from safetensors.numpy import save
 
 from parlai_ext.core import Question
-from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.likelihood import Causal
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
@@ -28,12 +28,12 @@ from parlai_ext.scoring.learned import (
     BLOCKS,
     CARD,
     NUMBERS,
-    Adapter,
     BlockWeights,
     JudgeWeights,
     Learned,
     LearnedOptions,
     Reading,
+    adapter_reader,
     joined_score,
     read_responses,
     read_weights,
@@ -144,7 +144,7 @@ def with_adapter(folder: Path, data: bytes = b'') -> str:
     """
     judge = weights()
     judge.blocks[ADAPTED] = BlockWeights(np.zeros(1), np.ones(1), np.full(1, 3.0))
-    adapter = Adapter(save(HEAD))
+    adapter = save(HEAD)
     write_judge(
         replace(judge, models={'embedder': 'mpnet'}, adapter=adapter), folder, {}
     )
@@ -227,7 +227,7 @@ def test_the_shipped_judge_is_whole():
     sizes = [len(block.weight) for block in judge.blocks.values()]
     assert sizes == [len(NUMBERS), 576, 2 * 768, 1]
     # the six linear layers of each of mpnet's twelve
-    assert len(judge.adapter.reader.changes) == 72
+    assert len(adapter_reader(judge.adapter).changes) == 72
 
 
 @pytest.fixture(scope='module')

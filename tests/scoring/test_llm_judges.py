@@ -12,12 +12,11 @@ import pytest
 from parlai_ext import zoo_configs
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.judge_check.check import perturbations_for
-from parlai_ext.scoring import label_judges
 from parlai_ext.scoring.base import ScoringItem, swapped_item
-from parlai_ext.scoring.fed import Fed
-from parlai_ext.scoring.label_judges import Prompted
+from parlai_ext.scoring.likelihood import Fed
 from parlai_ext.scoring.llm_judges import (
     LlmJudge,
+    Prompted,
     RatingPrompt,
     expected_rating,
     json_ratings,
@@ -423,7 +422,7 @@ ASK = WORDS[9]
 
 def test_the_share_of_the_first_answer(chat_folder, monkeypatch):
     # the tiny tokenizer knows no Yes and No
-    monkeypatch.setattr(label_judges, 'ANSWERS', WORDS[:2])
+    monkeypatch.setattr('parlai_ext.scoring.llm_judges.ANSWERS', WORDS[:2])
     options = {'judge_model_file': chat_folder, 'question': ASK}
     [score] = scores_of('prompted', [ScoringItem((HOW, SO), HOW)], **options)
     prompt = f'Dialogue:\nB: {HOW}\nA: {SO}\n\nResponse:\nB: {HOW}\n\n{ASK}'

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.human_centered import (
+from parlai_ext.scoring.relevance import (
     AGREEABLE,
     EMOTIONS,
     EMPATHIC,

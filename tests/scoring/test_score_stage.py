@@ -11,7 +11,7 @@ import pytest
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import content_id
-from parlai_ext.models.likelihood.engine import EncoderDecoder
+from parlai_ext.models.likelihood import EncoderDecoder
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.registry import scorer_section
 from parlai_ext.scoring.score_run import score_run

@@ -12,8 +12,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, BertModel
 
 from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.models.encoders import MeanPooling
-from parlai_ext.scoring.amfm import AmFm, measured_scale, spoken_turns
 from parlai_ext.scoring.base import ScoringItem, dialogue_items
+from parlai_ext.scoring.relevance import AmFm, measured_scale, spoken_turns
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import END, gpt2, make_gpt2, string_logprob, string_loss
 from tests.support.on_cpu import models_on_cpu

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from parlai_ext.core import read_options
 from parlai_ext.files import read_file
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.fed import (
+from parlai_ext.scoring.likelihood import (
     Fed,
     FedOptions,
     FollowUps,
@@ -311,7 +311,7 @@ def test_fed_file_has_the_counts_of_the_paper_and_its_levels():
 
 def test_a_reading_of_the_papers_four_dimensions_has_its_counts(monkeypatch):
     full = read_file(shared(LISTS))
-    monkeypatch.setattr('parlai_ext.scoring.fed.fetch_fed_2020', lambda: full)
+    monkeypatch.setattr('parlai_ext.scoring.likelihood.fetch_fed_2020', lambda: full)
     found = load_followups('fed_2020_four')
     counts = {
         n: (len(s.positive), len(s.negative)) for n, s in found.dimensions.items()
@@ -386,7 +386,7 @@ def test_authors_lists_are_read_and_nothing_is_run(
     data = PROGRAM.encode()
     downloads_give(monkeypatch, lambda url: data)
     sha256 = hashlib.sha256(data).hexdigest()
-    monkeypatch.setattr('parlai_ext.scoring.fed.SHA256', sha256)
+    monkeypatch.setattr('parlai_ext.scoring.likelihood.SHA256', sha256)
     assert load_followups('fed_2020').dimensions == {'kind': KIND, 'deep': DEEP}
     # a damaged file of the cache is fetched again
     [cached] = (tmp_path / 'followups').iterdir()
@@ -396,6 +396,6 @@ def test_authors_lists_are_read_and_nothing_is_run(
 
 def test_a_missing_network_is_one_line(data_in_tmp_path, monkeypatch):
     nowhere = 'http://localhost:9/fed.py'
-    monkeypatch.setattr('parlai_ext.scoring.fed.URL', nowhere)
+    monkeypatch.setattr('parlai_ext.scoring.likelihood.URL', nowhere)
     with user_error('cannot be reached .*--followups FILE'):
         load_followups('fed_2020')

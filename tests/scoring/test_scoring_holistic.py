@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.holistic import Holistic, diversity
+from parlai_ext.scoring.relevance import Holistic, diversity
 from tests.support.fed_samples import string_logprob
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownClassifier, reason_of, scores_of

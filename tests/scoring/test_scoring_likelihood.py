@@ -21,7 +21,7 @@ from parlai_ext.core import Question
 from parlai_ext.models.handle import judge_system
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.fed import FULL_JUDGE, Full, load_followups
+from parlai_ext.scoring.likelihood import FULL_JUDGE, Full, load_followups
 from parlai_ext.systems.hub import cached_weights
 from tests.support.causal_models import Kept
 from tests.support.family_hf import BART, BEGIN, END, PAD, draw, make_model

@@ -8,7 +8,7 @@ import pytest
 
 from parlai_ext.core import Dialogue, Utterance, read_options
 from parlai_ext.ranking.games import Game, award_points
-from parlai_ext.scoring.chatmatch.scorer import ChatMatchOptions
+from parlai_ext.scoring.chatmatch import ChatMatchOptions
 from tests.support import shared_data
 from tests.support.dialogues import dialogue
 from tests.support.written import json_in

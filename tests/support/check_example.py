@@ -2,7 +2,7 @@
 Made-up checks of judges, for tests of the report.
 """
 
-from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.perturbations import dimension_check, kind_result
 from parlai_ext.judge_check.record import JudgeCheck
 from parlai_ext.results.ranking import CardModel, JudgeCard
 from tests.support.report_example import SCORER

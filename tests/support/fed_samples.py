@@ -14,7 +14,7 @@ from transformers import (
     GPT2TokenizerFast,
 )
 
-from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.likelihood import Causal
 from tests.support.tiny_models import draw_weights, sentences
 
 END = '<|endoftext|>'

@@ -11,7 +11,7 @@ import numpy as np
 
 from parlai_ext.core import Answer, Opener, Roster, System, grouped
 from parlai_ext.files.yaml_file import read_text
-from parlai_ext.scoring import fed as fed_module
+from parlai_ext.scoring import likelihood as fed_module
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.dialogues import dialogue

@@ -9,7 +9,7 @@ import pytest
 from parlai_ext.commands.command import json_document
 from parlai_ext.commands.compare_detectors import CompareDetectors
 from parlai_ext.data.toxic_pairs import labelled_texts
-from parlai_ext.scoring import stored_scores
+from parlai_ext.scoring import score_run
 from parlai_ext.scoring.toxicity import Words
 from parlai_ext.toxic import detector_table
 from parlai_ext.view.progress import bar_of
@@ -73,7 +73,7 @@ def test_a_bar_counts_the_resamples(files, monkeypatch):
 
 def test_a_killed_comparison_goes_on_and_gives_the_same_files(files, monkeypatch):
     compare(files, out=str(files / 'whole'))
-    monkeypatch.setattr(stored_scores, 'BATCH', 100)
+    monkeypatch.setattr(score_run, 'BATCH', 100)
     with interrupted(Words, 'toxicity', 2) as before:
         compare(files, out=str(files / 'out'))
     # 5 different texts and 43 terms in 8 sentences, each scored once

@@ -12,9 +12,9 @@ import transformers
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from parlai_ext.training import adaptation
-from parlai_ext.training.adaptation import IGNORED, adapt, masked_words
+from parlai_ext.training import trainings
 from parlai_ext.training.options import TrainingOptions
+from parlai_ext.training.trainings import IGNORED, adapt, masked_words
 from tests.support.family_hf import make_model, make_tokenizer
 from tests.support.fed_samples import END, gpt2
 from tests.support.tiny_models import WORDS, sentences
@@ -71,7 +71,7 @@ def test_the_loss_of_a_language_model_is_that_of_transformers(bases, tmp_path):
     options = replace(OPTIONS, steps=1, learning_rate=1e-12, tokens=128)
     adapted = train('lm', bases, tmp_path / 'out', options)
     model, tokenizer = gpt2(bases['lm'])
-    held_out, _ = adaptation.split_held_out(DIALOGUES, options)
+    held_out, _ = trainings.split_held_out(DIALOGUES, options)
     total = n_tokens = 0
     for dialogue in held_out:
         ids = torch.tensor([tokenizer.encode(' '.join(dialogue) + END)])
@@ -93,7 +93,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     kind, bases, tmp_path, monkeypatch
 ):
     whole = train(kind, bases, tmp_path / 'whole')
-    update = adaptation.Trainer.update
+    update = trainings.Trainer.update
     steps = []
 
     def dies(self, step):
@@ -102,7 +102,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
             raise Killed
         return update(self, step)
 
-    monkeypatch.setattr(adaptation.Trainer, 'update', dies)
+    monkeypatch.setattr(trainings.Trainer, 'update', dies)
     with pytest.raises(Killed):
         train(kind, bases, tmp_path / 'parts', save_every=3)
     adapted = train(kind, bases, tmp_path / 'parts', save_every=3)
@@ -121,14 +121,14 @@ def test_a_finished_training_is_not_done_again_and_not_taken_for_another(
     bases, tmp_path, monkeypatch
 ):
     first = train('lm', bases, tmp_path)
-    monkeypatch.setattr(adaptation, 'Trainer', None)
+    monkeypatch.setattr(trainings, 'Trainer', None)
     assert train('lm', bases, tmp_path) == first
     with user_error('differs in seed'):
         train('lm', bases, tmp_path, replace(OPTIONS, seed=1))
 
 
 def test_only_the_head_is_trained_at_first(bases, tmp_path):
-    trainer = adaptation.Trainer(
+    trainer = trainings.Trainer(
         'mlm', bases['mlm'], DIALOGUES, OPTIONS, CPU, tmp_path, {}
     )
     before = {name: w.clone() for name, w in trainer.model.named_parameters()}
@@ -169,7 +169,7 @@ def test_special_tokens_and_padding_are_never_masked(bases):
 
 def test_what_is_held_out_is_not_trained_on():
     twice = [*DIALOGUES, *DIALOGUES]
-    held_out, training = adaptation.split_held_out(twice, OPTIONS)
+    held_out, training = trainings.split_held_out(twice, OPTIONS)
     assert len(held_out) == OPTIONS.held_out
     assert set(training) == set(DIALOGUES) - set(held_out)
 
@@ -190,6 +190,6 @@ def test_a_model_of_another_kind_is_refused(kind, build, tmp_path):
 
 @pytest.mark.parametrize('text', ['', '[]', '{"steps": NaN}', '[' * 100_000])
 def test_a_damaged_record_of_a_training_is_one_line(bases, tmp_path, text):
-    (tmp_path / adaptation.RECORD).write_text(text)
-    with user_error(rf'{adaptation.RECORD}: cannot be read .* \(--out\)'):
+    (tmp_path / trainings.RECORD).write_text(text)
+    with user_error(rf'{trainings.RECORD}: cannot be read .* \(--out\)'):
         train('lm', bases, tmp_path)

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from parlai_ext.core import UserError
-from parlai_ext.training.loop import STATE, Training
+from parlai_ext.training.trainings import STATE, Training
 from tests.support.user_error import user_error
 
 

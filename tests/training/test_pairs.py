@@ -11,7 +11,7 @@ import pytest
 from parlai_ext.commands.build_pairs import BuildPairs
 from parlai_ext.commands.judge_pairs import JudgePairs
 from parlai_ext.data.corpora import AnnotatedContext
-from parlai_ext.scoring.label_judges import JudgedResponse
+from parlai_ext.scoring.llm_judges import JudgedResponse
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.training import pairs as training_pairs
 from parlai_ext.training.pairs import (

@@ -20,13 +20,11 @@ from transformers import (
 )
 
 from parlai_ext.commands.train_judge import TrainJudge
-from parlai_ext.scoring.label_judges import CARD, JudgedResponse, LabelTokens
-from parlai_ext.scoring.paireval import PairEval
-from parlai_ext.training import judge
-from parlai_ext.training.judge import train_judge
-from parlai_ext.training.loop import STATE
+from parlai_ext.scoring.llm_judges import CARD, JudgedResponse, LabelTokens, PairEval
+from parlai_ext.training import trainings
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair, pair_accuracies
+from parlai_ext.training.trainings import STATE, train_judge
 from tests.support.causal_models import SIZES
 from tests.support.family_hf import make_tokenizer
 from tests.support.interrupted import interrupted
@@ -107,7 +105,7 @@ def test_the_loss_is_that_of_the_labels_alone(base, tmp_path, method):
     tokens = LabelTokens(AutoTokenizer.from_pretrained(base))
     losses = []  # one prompt after the other
     for place, pair in enumerate(pairs):
-        for prompt, right in judge.label_prompts(
+        for prompt, right in trainings.label_prompts(
             pair, place, options_of(method=method)
         ):
             ids = torch.tensor([tokens.prompt_ids(prompt)])
@@ -121,7 +119,7 @@ def test_the_loss_is_that_of_the_labels_alone(base, tmp_path, method):
 def test_both_orders_are_drawn_and_the_label_says_where_the_good_response_is():
     right = []
     for place, pair in enumerate(make_pairs(200)):
-        [(prompt, label)] = judge.label_prompts(pair, place, options_of())
+        [(prompt, label)] = trainings.label_prompts(pair, place, options_of())
         shown = f'Response {"AB"[label]}\nQ: {pair.good.response}'
         assert shown in prompt.question
         right.append(label)
@@ -133,7 +131,7 @@ def test_a_prompt_of_a_file_is_learnt(base, tmp_path):
     path.write_text('{history_1} {response_1} {history_2} {response_2} Answer:\n')
     [pair] = make_pairs(1)
     tokens = LabelTokens(AutoTokenizer.from_pretrained(base))
-    [[example]], _ = judge.make_groups([pair], tokens, options_of(prompt=str(path)))
+    [[example]], _ = trainings.make_groups([pair], tokens, options_of(prompt=str(path)))
     [good, bad] = (f'{one.context[0]} {one.response}' for one in (pair.good, pair.bad))
     expected = {
         (*tokens.lead, *tokens.tokenizer.encode(text, add_special_tokens=False))
@@ -162,7 +160,7 @@ def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
 def test_an_interrupted_training_ends_with_the_same_weights(base, tmp_path):
     pairs = make_pairs(96)  # 6 steps
     whole = train(base, tmp_path / 'whole', pairs, lora_dropout=0.1)
-    with interrupted(judge.JudgeTraining, 'update', 5):
+    with interrupted(trainings.JudgeTraining, 'update', 5):
         train(base, tmp_path / 'cut', pairs, lora_dropout=0.1, save_steps=2)
     assert (tmp_path / 'cut' / STATE).is_file()
     resumed = train(base, tmp_path / 'cut', pairs, lora_dropout=0.1)
@@ -177,7 +175,7 @@ def test_another_training_is_not_gone_on_with(base, tmp_path):
     file, out = tmp_path / 'prompt.txt', tmp_path / 'out'
     file.write_text('{history_1} {response_1} {history_2} {response_2} Better:')
     asked = {'prompt': str(file)}
-    with interrupted(judge.JudgeTraining, 'update', 2):
+    with interrupted(trainings.JudgeTraining, 'update', 2):
         train(base, out, make_pairs(40), **asked)
     with user_error('differs in learning_rate'):
         train(base, out, make_pairs(40), **asked, learning_rate=1e-3)

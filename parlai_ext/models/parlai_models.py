@@ -1,12 +1,15 @@
 """
-A ParlAI generator as a `LanguageModel`: its own History, dictionary and truncation.
+ParlAI's own models: a generator as a `LanguageModel`, with its own History, dictionary
+and truncation; and classifiers.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import parlai.agents.transformer.modules.attention as attention
 import torch
 from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
@@ -16,21 +19,28 @@ from parlai.agents.transformer.modules import (
     TransformerDecoderLayer,
     TransformerGeneratorModel,
 )
+from parlai.core.agents import create_agent
 from parlai.core.message import Message
+from parlai.core.params import ParlaiParser
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 
-from parlai_ext.core import System, UserError, content_id, signature_line
+from parlai_ext.compat import prepare_parlai
+from parlai_ext.core import System, UserError, chunks, content_id, signature_line
 from parlai_ext.engines import Machine
 from parlai_ext.files import sha256
-from parlai_ext.models.likelihood.engine import (
+from parlai_ext.models.likelihood import (
     EncodedContexts,
     EncoderDecoder,
     TreeBatch,
     Vectorizer,
     tree_mask,
 )
+from parlai_ext.models.watch import NO_WATCH, Watch
+from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import fit_threads
-from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.parlai_agents import cost_of_model, load_system
+from parlai_ext.systems.safe.load import guarded
+from parlai_ext.systems.zoo import fetch_path
 
 # options, besides weights and dictionary, that change a judge's input or numbers
 READS = (
@@ -294,3 +304,57 @@ class CrossAttention(EncoderDecoder):
         Return the logits of the model's output layer.
         """
         return self.model.output(hidden.unsqueeze(0)).squeeze(0)
+
+
+# --- classifiers ----------------------------------------------------------------------
+
+
+class ParlaiClassifier:
+    """
+    Gives each text the probability of each label; they sum to 1.
+
+    :raises UserError: when the file holds another model.
+    """
+
+    watch: Watch = NO_WATCH
+
+    def __init__(self, system: System, machine: Machine):
+        prepare_parlai()
+        opt = {
+            **system.opt,
+            'model_file': str(fetch_path(str(system.opt['model_file']))),
+            'print_scores': True,
+            'datatype': 'valid',
+            'batchsize': 1,
+            'no_cuda': machine.no_cuda,
+        }
+        # not `load_system`: it has the options of a ranker, and would need candidates
+        with guarded(roster_opt=opt), cost_of_model(opt):  # the file is read as data
+            parsed = ParlaiParser(True, True).parse_kwargs(**opt)
+            self.agent: Any = create_agent(parsed, requireModelExists=True)
+        if not hasattr(self.agent, 'class_list'):
+            raise UserError(f'{type(self.agent).__name__} is no classifier')
+        self.labels = tuple(map(str, self.agent.class_list))
+        self.size = machine.batchsize
+        self.signature = f'system={identity(system)}'
+
+    def probabilities(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> np.ndarray:
+        """
+        Return one row for each text, one column for each label.
+
+        :raises UserError: for pairs of texts, which it cannot read.
+        """
+        if seconds is not None:
+            raise UserError('a classifier of ParlAI reads single texts, not pairs')
+        clones = [self.agent.clone() for _ in texts[: self.size]]
+        rows: list[np.ndarray] = []
+        for some in chunks(texts, self.size):
+            seen = []
+            for clone, text in zip(clones, some, strict=False):
+                clone.reset()
+                seen.append(clone.observe({'text': text, 'episode_done': True}))
+            rows += [np.asarray(act['probs']) for act in self.agent.batch_act(seen)]
+            self.watch.tell(len(some), len(texts))
+        return np.array(rows, np.float32).reshape(-1, len(self.labels))

@@ -1,8 +1,8 @@
 """
-Token log-probabilities of many continuations of many contexts: what the engines for
-causal models and for encoder-decoders share (trees of tokens, a limit on the tokens
-that go through a model at once, texts as token ids, log-probabilities from an output
-layer), and the engine for encoder-decoders.
+Token log-probabilities of many continuations of many contexts: the engines for
+encoder-decoders and for causal models, and what they share (trees of tokens, a limit on
+the tokens that go through a model at once, texts as token ids, log-probabilities from
+an output layer).
 
 Logits take more memory than anything else in a language model, so they are never all
 there at once.
@@ -10,12 +10,15 @@ there at once.
 
 import gc
 import math
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
@@ -26,14 +29,11 @@ from parlai_ext.core import (
     content_id,
     frozen,
     grouped,
+    shortened,
 )
 from parlai_ext.models.fast_linear import quicken
-from parlai_ext.models.watch import NO_WATCH
-from parlai_ext.systems.torch_memory import (
-    count_weights,
-    give_back,
-    is_out_of_memory,
-)
+from parlai_ext.models.watch import NO_WATCH, Watch
+from parlai_ext.systems.torch_memory import count_weights, give_back, is_out_of_memory
 
 # Trees of token sequences, in which each distinct prefix is there once, and how
 # questions are packed into them.
@@ -67,63 +67,6 @@ class TreeSize:
 
     n_nodes: int
     total_depth: int
-
-
-class PrefixTree:
-    """
-    A growing tree of tokens; a node's parent comes before it.
-    """
-
-    def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self.depths: list[int] = []
-        self.parents: list[int] = []
-        self._total_depth = 0
-        self._children: dict[tuple[int, int], int] = {}
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def size(self) -> TreeSize:
-        """
-        The number of nodes and the sum of their depths.
-        """
-        return TreeSize(len(self.tokens), self._total_depth)
-
-    def add(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
-        """
-        Return the nodes of tokens that follow ``node``; missing ones are added.
-        """
-        nodes = []
-        depth = 0 if node == ROOT else self.depths[node] + 1
-        for token in ids:
-            parent, node = node, self._children.get((node, token), ROOT)
-            if node == ROOT:
-                node = self._children[parent, token] = len(self.tokens)
-                self.tokens.append(token)
-                self.parents.append(parent)
-                self.depths.append(depth)
-                self._total_depth += depth
-            nodes.append(node)
-            depth += 1
-        return nodes
-
-    def joined_size(self, other: 'PrefixTree') -> TreeSize:
-        """
-        Return the size of one tree of the sequences of this tree and another.
-        """
-        here: dict[int, int] = {ROOT: ROOT}
-        more = []
-        for node, (parent, token, depth) in enumerate(
-            zip(other.parents, other.tokens, other.depths, strict=True)
-        ):
-            known = self._children.get((here.get(parent, ROOT - 1), token))
-            if known is None:
-                more.append(depth)
-            else:
-                here[node] = known
-        return TreeSize(len(self) + len(more), self._total_depth + sum(more))
 
 
 @frozen
@@ -289,29 +232,75 @@ class TreeCosts:
         return max(1, min(math.isqrt(context_cost), self.max_nodes - context_length))
 
 
-@dataclass
 class TreePack:
     """
-    One tree, and the positions of its answers.
+    A growing tree of tokens, in which a node's parent comes before it, and the
+    positions of its answers.
 
     `edges` numbers the wanted (node, next token) pairs; `rows` says, by question and
     place, which of them make up a sequence.
     """
 
-    tree: PrefixTree = field(default_factory=PrefixTree)
-    edges: dict[tuple[int, int], int] = field(default_factory=dict)
-    rows: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    parts: list[QuestionPart] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.depths: list[int] = []
+        self.parents: list[int] = []
+        self._children: dict[tuple[int, int], int] = {}
+        self.edges: dict[tuple[int, int], int] = {}
+        self.rows: dict[tuple[int, int], list[int]] = {}
+        self.parts: list[QuestionPart] = []
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def size(self) -> TreeSize:
+        """
+        The number of nodes and the sum of their depths.
+        """
+        return TreeSize(len(self), sum(self.depths))
+
+    def add_tokens(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
+        """
+        Return the nodes of tokens that follow ``node``; missing ones are added.
+        """
+        nodes = []
+        depth = 0 if node == ROOT else self.depths[node] + 1
+        for token in ids:
+            parent, node = node, self._children.get((node, token), ROOT)
+            if node == ROOT:
+                node = self._children[parent, token] = len(self)
+                self.tokens.append(token)
+                self.parents.append(parent)
+                self.depths.append(depth)
+            nodes.append(node)
+            depth += 1
+        return nodes
+
+    def joined_size(self, other: 'TreePack') -> TreeSize:
+        """
+        Return the size of one tree of the sequences of this tree and another.
+        """
+        here: dict[int, int] = {ROOT: ROOT}
+        depths = [*self.depths]
+        for node, (parent, token, depth) in enumerate(
+            zip(other.parents, other.tokens, other.depths, strict=True)
+        ):
+            known = self._children.get((here.get(parent, ROOT - 1), token))
+            if known is None:
+                depths.append(depth)
+            else:
+                here[node] = known
+        return TreeSize(len(depths), sum(depths))
 
     @cached_property
     def order(self) -> Preorder:
         """
         The finished tree, its nodes in preorder, siblings by token.
         """
-        tree = self.tree
-        below = grouped((parent, node) for node, parent in enumerate(tree.parents))
+        below = grouped((parent, node) for node, parent in enumerate(self.parents))
         for some in below.values():
-            some.sort(key=tree.tokens.__getitem__, reverse=True)
+            some.sort(key=self.tokens.__getitem__, reverse=True)
         order: list[int] = []
         waiting = below.get(ROOT, [])
         while waiting:
@@ -319,11 +308,11 @@ class TreePack:
             waiting += below.get(order[-1], ())
         sizes = [1] * len(order)
         for node in reversed(range(len(order))):
-            if tree.parents[node] != ROOT:
-                sizes[tree.parents[node]] += sizes[node]
+            if self.parents[node] != ROOT:
+                sizes[self.parents[node]] += sizes[node]
         return Preorder(
-            [tree.tokens[node] for node in order],
-            [tree.depths[node] for node in order],
+            [self.tokens[node] for node in order],
+            [self.depths[node] for node in order],
             [place + sizes[node] for place, node in enumerate(order)],
             sorted(range(len(order)), key=order.__getitem__),
         )
@@ -335,11 +324,11 @@ class TreePack:
         """
         self.parts.append(part)
         context_ids = part.context if part.replies else part.context[:-1]
-        nodes = self.tree.add(context_ids)
+        nodes = self.add_tokens(context_ids)
         if part.with_context:
             self._want((part.question, CONTEXT), nodes, part.context[1:])
         for place, ids in part.replies:
-            path = [nodes[-1], *self.tree.add(ids[:-1], nodes[-1])]
+            path = [nodes[-1], *self.add_tokens(ids[:-1], nodes[-1])]
             self._want((part.question, place), path, ids)
 
     def _want(self, key: tuple[int, int], nodes: Iterable[int], ids: Tokens) -> None:
@@ -390,13 +379,13 @@ def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[TreePack
         for piece in divide_part(part, costs):
             alone = TreePack()
             alone.add(piece)
-            tree = packs[-1].tree if packs else PrefixTree()
-            both = tree.joined_size(alone.tree)
-            apart = costs.tree_cost(tree.size) + costs.tree_cost(alone.tree.size)
-            begin_alike = tree.tokens[:1] == alone.tree.tokens[:1]
-            fits = both.n_nodes <= max(costs.max_nodes, len(tree))
+            last = packs[-1] if packs else TreePack()
+            both = last.joined_size(alone)
+            apart = costs.tree_cost(last.size) + costs.tree_cost(alone.size)
+            begin_alike = last.tokens[:1] == alone.tokens[:1]
+            fits = both.n_nodes <= max(costs.max_nodes, len(last))
             if begin_alike and fits and costs.tree_cost(both) <= apart:
-                packs[-1].add(piece)
+                last.add(piece)
             else:
                 packs.append(alone)
     return packs
@@ -423,38 +412,32 @@ def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
         part = replace(part, with_context=False)  # the first piece has them
 
 
-@frozen
 class TreeBatch:
     """
     Trees that go through a model together.
 
-    :param nodes: tokens, depths and ends, each ``[trees, nodes]``, padded on the right.
-    :param wanted: for each number the row of its tree, the place of its node and the
+    :param device: of the nodes; the rest is on the CPU.
+    :ivar nodes: tokens, depths and ends, each ``[trees, nodes]``, padded on the right.
+    :ivar wanted: for each number the row of its tree, the place of its node and the
         token whose log-probability there is wanted, each ``[numbers]``.
     """
 
-    packs: Sequence[TreePack]
-    nodes: tuple[torch.Tensor, ...]
-    wanted: tuple[torch.Tensor, ...]
-
-    @classmethod
-    def from_packs(cls, packs: Sequence[TreePack], device: torch.device) -> 'TreeBatch':
-        """
-        Return these trees as tensors, the nodes on a device, the rest on the CPU.
-        """
-        width = max(len(pack.tree) for pack in packs)
+    def __init__(self, packs: Sequence[TreePack], device: torch.device):
+        self.packs = packs
+        width = max(map(len, packs))
         tokens, depths, ends, wanted = [], [], [], []
         for row, pack in enumerate(packs):
-            order, n = pack.order, len(pack.tree)
+            order, n = pack.order, len(pack)
             more = [0] * (width - n)
             tokens.append(order.tokens + more)
             depths.append(order.depths + more)
             # padding is seen by itself alone
             ends.append([*order.ends, *range(n + 1, width + 1)])
             wanted += [(row, order.places[node], token) for node, token in pack.edges]
-        rows, places, ids = torch.tensor(wanted, dtype=torch.long).reshape(-1, 3).T
-        nodes = (torch.tensor(one, device=device) for one in (tokens, depths, ends))
-        return cls(packs, tuple(nodes), (rows, places, ids))
+        self.nodes = [
+            torch.tensor(one, device=device) for one in (tokens, depths, ends)
+        ]
+        self.wanted = torch.tensor(wanted, dtype=torch.long).reshape(-1, 3).T
 
     def passes(self, n_passes: int) -> list[TreePass]:
         """
@@ -494,7 +477,7 @@ class TreeBatch:
 
 # --- what both engines share ----------------------------------------------------------
 
-TOKENS = 16384
+TOKENS = 4096  # in one forward pass, padding counted
 KNOWN_TEXTS = 10_000  # texts whose tokens are remembered
 
 
@@ -836,7 +819,7 @@ class EncoderDecoder(LikelihoodEngine):
                 known.setdefault(reply, len(known))
         wanted = [(ids, tuple(replies)) for ids, replies in places.items()]
         contexts = [(ids, self.trees(replies)) for ids, replies in wanted]
-        widths = [len(ids) + max(len(one.tree) for one in own) for ids, own in contexts]
+        widths = [len(ids) + max(len(one) for one in own) for ids, own in contexts]
         call = content_id(self.signature, wanted, self.greedy)
 
         @torch.inference_mode()
@@ -871,7 +854,7 @@ class EncoderDecoder(LikelihoodEngine):
             if len(which) < len(contexts):
                 part = encoded.select(torch.tensor(which))
             packs = [contexts[i][1][k] for i in which]
-            batch = TreeBatch.from_packs(packs, self.device)
+            batch = TreeBatch(packs, self.device)
             tree_rows, places, ids = batch.wanted
             hidden = self.decode(part, batch)
             asked, at = distinct_rows(tree_rows * hidden.shape[1] + places)
@@ -886,3 +869,519 @@ class EncoderDecoder(LikelihoodEngine):
             for i, some in zip(which, batch.rows(logprobs.tolist()), strict=True):
                 rows[i].update(some)
         return rows
+
+
+# --- causal models --------------------------------------------------------------------
+# All continuations of a context, and the later turns of its dialogue, are one tree of
+# tokens: a mask lets each token see what is before it on its own branch, and positions
+# count along the branch. Each distinct prefix is computed once. A small tree is one row
+# of a forward pass. A large one is read in several passes, which keep the keys and
+# values that the next one needs, so that the time for a dialogue grows with its length
+# and not with the square of it.
+
+REPLY = 128  # positions kept free for a continuation, as an agent does for a reply
+ENOUGH = 1024  # tokens that keep a device busy
+# the tokens that take as long as a pass takes by itself: it reads every weight once
+CPU_PASS = 24
+
+
+class Causal(LikelihoodEngine):
+    """
+    A `LanguageModel` over a decoder-only model.
+
+    An answer's ``continuations[k]`` has one number for each token of continuation k;
+    its ``context``, when asked for, one for each context token that was kept but the
+    first, before which there is nothing. An empty context is ``start`` alone. Of a
+    context that is too long the oldest tokens are cut, so that `reserved` positions, or
+    as many as the question's longest continuation has tokens, are left.
+
+    Other questions in the same call change a number by rounding only: about 1e-12 in
+    float64, 1e-5 in float32; in half precision as much as the model's own sums differ.
+
+    :param model: a Hugging Face causal model that `check_causal` accepts.
+    :param positions: the most tokens of context and continuation.
+    :param tokens: the most tokens of a forward pass, padding counted.
+    :ivar watch: is told of finished work, and keeps it.
+    :ivar takes_cache: false for a model that has to read every tree in one pass.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        vectorizer: Vectorizer,
+        signature: str,
+        *,
+        start: int | None = None,
+        positions: int | None = None,
+        tokens: int = TOKENS,
+    ):
+        super().__init__(model, vectorizer, signature, tokens)
+        self.start = start
+        self.positions = positions
+        self.takes_cache = True
+        self.states: LayerStates | None = None  # kept by the call under way
+        self._call, self._n_packs = '', 0  # the call under way
+        self.masks = TreeMasks.from_model(model)
+        self.layer = model.get_output_embeddings()
+        self.device = model.get_input_embeddings().weight.device
+        self.width = int(model.config.get_text_config().hidden_size)
+
+    def rows(self, asked: Sequence[TokenQuestion], with_context: bool) -> Rows:
+        """
+        Return the log-probabilities of continuations and contexts.
+        """
+        self.model.eval()
+        packs = pack_questions(asked, self.costs(self.budget.tokens), with_context)
+        inputs = [[q.context, q.continuations] for q in asked]
+        self._call = content_id(self.signature, inputs, with_context, self.greedy)
+        self._n_packs = len(packs)
+        return self._run(packs)
+
+    def answer_with_states(
+        self, questions: Sequence[Question], layer: int
+    ) -> tuple[list[Answer], list[np.ndarray]]:
+        """
+        Return one `Answer` for each question, and the mean of the hidden states (in
+        float32) of the tokens of its first continuation, without the end token, from
+        the same passes. Nothing of them is kept on the disk.
+
+        :param layer: whose outputs are wanted, the first one being 1.
+        :raises UserError: when the model has fewer layers.
+        """
+        watch, self.watch = self.watch, Watch(self.watch.on_finished)
+        self.states = LayerStates(self.model, layer)
+        try:
+            with self.states.layer.register_forward_hook(self.states.see):
+                answers = self.answer(questions)
+            return answers, [self.states.means[q] for q in range(len(questions))]
+        finally:
+            self.watch, self.states = watch, None
+
+    def _run(self, packs: Sequence[TreePack]) -> Rows:
+        """
+        Return the log-probabilities of all trees; the budget decides how many go
+        through the model at once.
+        """
+        answers: Rows = {}
+        for rows in self.budget.run(
+            [len(pack) for pack in packs],
+            lambda group: self._run_group([packs[i] for i in group]),
+        ):
+            answers.update(rows)
+        return answers
+
+    def to_tokens(self, question: Question) -> TokenQuestion:
+        """
+        Return a question as token ids. The context loses its oldest tokens if it does
+        not fit into the model's positions together with the longest continuation.
+        """
+        asked = super().to_tokens(question)
+        context, cut = asked.context, asked.cut
+        if self.positions is not None:
+            longest = max(map(len, asked.continuations), default=0)
+            if longest >= self.positions:
+                raise UserError(
+                    f'a continuation of {longest} tokens does not fit into the '
+                    f"model's {self.positions} positions with a context before it"
+                )
+            kept = max(
+                1, self.positions - max(longest, reserved_positions(self.positions))
+            )
+            cut += max(0, len(context) - kept)
+            context = context[-kept:]
+        if not context:
+            if self.start is None:
+                raise UserError('an empty context, and the model has no start token')
+            context = (self.start,)
+        return TokenQuestion(context, asked.continuations, cut)
+
+    def costs(self, tokens: int) -> TreeCosts:
+        """
+        Return what trees of at most so many tokens cost.
+        """
+        token_cost = 6 * self.width
+        pass_tokens = CPU_PASS if self.device.type == 'cpu' else ENOUGH
+        pass_cost = pass_tokens * token_cost if self.takes_cache else None
+        return TreeCosts(token_cost, tokens, pass_cost)
+
+    def _run_group(self, packs: Sequence[TreePack]) -> list[Rows]:
+        """
+        Return the log-probabilities of these trees. A single tree that is too large for
+        the memory is divided.
+        """
+        if len(packs) > 1:
+            groups = self.groups_of_similar_width(packs)
+            return [rows for some in groups for rows in self._forward(some)]
+        tree, parts = packs[0], packs[0].parts
+        try:
+            if len(tree) <= self.budget.tokens:
+                return self._forward(packs)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if len(pack_parts(parts, self.costs(max(1, len(tree) // 2)))) == 1:
+                raise
+            self.budget.tokens = len(tree) // 2
+        # outside the handler, whose traceback would hold the tensors
+        smaller = pack_parts(parts, self.costs(self.budget.tokens))
+        if len(smaller) == 1:
+            return self._forward(packs)
+        gc.collect()
+        return [self._run(smaller)]
+
+    def groups_of_similar_width(
+        self, packs: Sequence[TreePack]
+    ) -> list[list[TreePack]]:
+        """
+        Return trees, the widest first, in groups that go through the model together;
+        one that is read in several passes goes by itself.
+        """
+        costs = self.costs(self.budget.tokens)
+        large: list[list[TreePack]] = []
+        small: list[list[TreePack]] = []
+        for pack in packs:
+            if costs.num_passes(pack.size) > 1:
+                large.append([pack])
+                continue
+            # a group needs little padding; it has at least `ENOUGH` tokens, since a
+            # device is not faster with fewer
+            width = len(small[-1][0]) if small else 0
+            is_padded = (width - len(pack)) * 8 > width
+            if not small or (is_padded and width * len(small[-1]) >= ENOUGH):
+                small.append([])
+            small[-1].append(pack)
+        return large + small
+
+    def _forward(self, packs: Sequence[TreePack]) -> list[Rows]:
+        """
+        Return the log-probabilities of these trees, which go through the model
+        together, or those that were kept of them.
+        """
+        name = content_id(self._call, [sorted(pack.rows) for pack in packs])
+        size = packs[0].size
+        costs = self.costs(self.budget.tokens)
+        n_passes = costs.num_passes(size) if len(packs) == 1 else 1
+        rows = self.kept_rows(name, lambda: self.compute(packs, n_passes))
+        self.watch.tell(len(packs), self._n_packs)
+        return rows
+
+    @torch.inference_mode()
+    def compute(self, packs: Sequence[TreePack], n_passes: int = 1) -> list[Rows]:
+        """
+        Return the log-probabilities of these trees.
+
+        :param n_passes: in how many passes a single tree is read.
+        """
+        batch = TreeBatch(packs, self.device)
+        rows, places, ids = batch.wanted
+        cache = PathCache() if n_passes > 1 else None
+        logprobs = torch.full(rows.shape, math.nan, dtype=torch.float64)
+        for part in batch.passes(n_passes):
+            inputs = self.masks.inputs(batch, part)
+            if cache is not None:
+                inputs['cache'] = cache.before(part)
+            [wanted] = ((part.first <= places) & (places < part.last)).nonzero().T
+            n_nodes = part.last - part.first
+            wanted_rows = rows[wanted] * n_nodes + places[wanted] - part.first
+            asked, at = distinct_rows(wanted_rows)
+            # the output layer itself gets one row; the slices below apply it to all
+            with _only_rows(self.layer, asked, 1 if self.plain else None) as kept:
+                logits = self.model(**inputs, use_cache=cache is not None).logits[0]
+            if self.plain:
+                size = max(1, LOGITS // self.layer.weight.shape[0])
+                found = self.logprobs(self.layer, kept[0], at, ids[wanted], size)
+            else:
+                found = self.pick(logits, at, ids[wanted])
+            logprobs[wanted] = found.double().cpu()
+            del logits, kept, found  # whose memory the next pass needs
+            if self.states is not None:
+                self.states.take(wanted, wanted_rows)
+        if self.states is not None:
+            self.states.reduce_batch(batch)
+        return batch.rows(logprobs.tolist())
+
+    @cached_property
+    def plain(self) -> bool:
+        """
+        True if the model's logits are its output layer's, unchanged.
+
+        Some models change their logits after that layer (Gemma caps them, Cohere scales
+        them). Such a model computes its logits itself, for all wanted rows at once.
+        """
+        probe = torch.zeros(1, 2, dtype=torch.long, device=self.device)
+        with torch.inference_mode():
+            with _only_rows(self.layer, torch.arange(2)) as kept:
+                whole = self.model(input_ids=probe, use_cache=False).logits[0]
+            return torch.equal(whole, self.layer(kept[0]))
+
+
+class LayerStates:
+    """
+    The hidden states at the wanted tokens of a batch of trees, from one layer, and the
+    means of those of each question's first continuation.
+
+    :ivar means: by question.
+    """
+
+    def __init__(self, model: Any, number: int):
+        n_layers = int(model.config.get_text_config().num_hidden_layers)
+        if number > n_layers:
+            raise UserError(
+                f'layer {number} is wanted, and {type(model).__name__} has '
+                f'{n_layers} layers'
+            )
+        for module in model.modules():
+            if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
+                self.layer = module[number - 1]
+                break
+        else:
+            raise UserError(f'{type(model).__name__}: its layers were not found')
+        self.means: dict[int, np.ndarray] = {}
+        self._output = torch.empty(0)  # of the last pass
+        self._rows: dict[int, torch.Tensor] = {}  # by wanted token
+
+    def see(self, _module: Any, _given: Any, output: Any) -> None:
+        """
+        Take the layer's output of a pass.
+        """
+        hidden = output[0] if isinstance(output, tuple) else output
+        self._output = hidden.flatten(0, -2)
+
+    def take(self, wanted: torch.Tensor, rows: torch.Tensor) -> None:
+        """
+        Keep the states of a pass at the rows of the wanted tokens.
+        """
+        states = self._output[rows.to(self._output.device)].float().cpu()
+        self._rows.update(zip(wanted.tolist(), states, strict=True))
+
+    def reduce_batch(self, batch: TreeBatch) -> None:
+        """
+        Reduce the states of each first continuation of a batch of trees, which is read
+        now, and forget them.
+        """
+        states = [self._rows[wanted] for wanted in range(len(self._rows))]
+        for rows in batch.rows(states):
+            for (question, place), own in rows.items():
+                if place == 0:
+                    # at each token the next one is predicted
+                    self.means[question] = torch.stack(own[1:] or own).mean(0).numpy()
+        self._rows.clear()
+
+
+class PathCache:
+    """
+    The keys and values of the nodes of a tree that the next pass needs.
+    """
+
+    def __init__(self) -> None:
+        from transformers import DynamicCache
+
+        self.cache = DynamicCache()
+        self.nodes: list[int] = []  # the nodes in the cache after the last pass
+
+    def before(self, part: TreePass) -> Any:
+        """
+        Return the cache with the keys and values of a pass's ancestors and no others.
+
+        They are there: each is a node of the last pass or an ancestor of its first.
+        """
+        if self.nodes != part.ancestors:
+            index_of_node = {node: i for i, node in enumerate(self.nodes)}
+            indices = torch.tensor(
+                [index_of_node[node] for node in part.ancestors], dtype=torch.long
+            )
+            layers: Sequence[Any] = self.cache.layers
+            for layer in layers:
+                indices = indices.to(layer.keys.device)
+                layer.keys = layer.keys.index_select(-2, indices)
+                layer.values = layer.values.index_select(-2, indices)
+        self.nodes = part.visible
+        return self.cache
+
+
+def reserved_positions(positions: int) -> int:
+    """
+    Return how many of a model's positions are kept free for continuations, so that
+    contexts are cut alike whatever follows.
+    """
+    return min(REPLY, positions // 4)
+
+
+# --- masks of trees, in the shape that a model takes them -----------------------------
+
+FULL, SLIDING = 'full_attention', 'sliding_attention'
+
+
+@frozen
+class TreeMasks:
+    """
+    The kind of attention mask that a model takes.
+
+    :param kinds: of its layers; a model with several takes a mask for each by name.
+    :param window: how far back layers with a sliding window look.
+    :param additive: the dtype of masks that are added, or `None` for true and false.
+    """
+
+    kinds: tuple[str, ...]
+    window: int | None
+    additive: torch.dtype | None
+
+    @classmethod
+    def from_model(cls, model: Any) -> 'TreeMasks':
+        """
+        Return the kind of mask that a Hugging Face model takes.
+
+        :raises UserError: if one of its layers cannot read a tree.
+        """
+        config = model.config.get_text_config()
+        window = getattr(config, 'sliding_window', None)
+        kinds = getattr(config, 'layer_types', None)
+        kinds = sorted(set(kinds or [SLIDING if window else FULL]))
+        unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
+        # these take positions from the order of tokens in a row; `check_causal` tries
+        # every model, for others that are not known here
+        part = f'layers of {", ".join(unknown)}' if unknown else ''
+        if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
+            part = 'ALiBi'
+        elif 'local' in getattr(config, 'attention_layers', ()):
+            part = 'local attention'
+        if part:
+            raise UserError(
+                f'{type(model).__name__}: {part} cannot read a tree of continuations; '
+                'a model with position ids and a mask of its own would do'
+            )
+        attention = config._attn_implementation
+        if attention not in ('sdpa', 'eager'):
+            raise UserError(
+                f'{type(model).__name__}: attention {attention!r} takes no mask of our '
+                'own; sdpa or eager would do'
+            )
+        additive = None if attention == 'sdpa' else model.dtype
+        return cls(tuple(kinds), window, additive)
+
+    def inputs(self, batch: TreeBatch, part: TreePass) -> dict[str, object]:
+        """
+        Return the arguments of a model for a pass over a batch of trees; its mask, or
+        one for each kind of layer, among them.
+        """
+        tokens, depths, ends = batch.nodes
+        masks = {
+            kind: tree_mask(
+                ends, depths, part, self.window if kind == SLIDING else None
+            )
+            for kind in self.kinds
+        }
+        if self.additive is not None:
+            least = torch.finfo(self.additive).min
+            zero = torch.zeros((), dtype=self.additive, device=ends.device)
+            masks = {kind: torch.where(m, zero, least) for kind, m in masks.items()}
+        return {
+            'input_ids': tokens[:, part.first : part.last],
+            'attention_mask': masks if len(masks) > 1 else masks[self.kinds[0]],
+            'position_ids': depths[:, part.first : part.last],
+        }
+
+
+# --- the output layer: logits of the wanted rows, a slice at a time -------------------
+
+LOGITS = 2**23  # logits in a slice, rows times vocabulary
+
+
+@contextmanager
+def _only_rows(
+    layer: torch.nn.Module, rows: torch.Tensor, num_passed: int | None = None
+) -> Iterator[list[torch.Tensor]]:
+    """
+    Restrict a layer to some rows of the flattened batch. After the model has run, the
+    yielded list holds those rows as one tensor.
+
+    :param num_passed: give the layer only the first so many of them; the list holds
+        them all.
+    """
+    kept: list[torch.Tensor] = []
+
+    def pick(_: Any, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        hidden = given[0].flatten(0, -2)
+        kept.append(hidden[rows.to(hidden.device)])
+        return (kept[0][:num_passed].unsqueeze(0), *given[1:])
+
+    hook = layer.register_forward_pre_hook(pick)
+    try:
+        yield kept
+    finally:
+        hook.remove()
+
+
+# --- checks that a model reads a tree of tokens as it reads plain text ----------------
+
+# mean difference of log-probabilities that rounding explains; a wrong mask gives more
+TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-3}
+HALF = 0.1
+# the tree is longer than the local attention of models that take no mask for it
+BRANCHES, DEPTH = 24, 14
+CACHE_BRANCHES, CACHE_PASSES = 5, 3
+
+
+def check_causal(judge: Causal) -> Causal:
+    """
+    Return the judge if its model gives the same log-probabilities for a random tree as
+    for plain text. If it does not when it reads the tree in several passes, the judge
+    is told to read every tree in one.
+
+    :raises UserError: if it does not.
+    """
+    name = type(judge.model).__name__
+    tolerance = TOLERANCE.get(judge.model.dtype, HALF)
+    try:
+        difference = tree_difference(judge)
+    except Exception as e:
+        if isinstance(e, UserError) or is_out_of_memory(e):
+            raise
+        raise UserError(
+            f'{name} cannot read a tree of continuations ({type(e).__name__}: '
+            f'{shortened(str(e), 120)}); use a model that takes position ids and a mask'
+        ) from e
+    if not difference <= tolerance:
+        raise UserError(
+            f'{name} reads a tree of continuations in another way than plain text '
+            f'(log-probabilities differ by {difference:.2g}); use a model whose '
+            'attention follows the mask that it is given'
+        )
+    try:
+        difference = tree_difference(judge, CACHE_BRANCHES, CACHE_PASSES)
+        judge.takes_cache = difference <= tolerance
+    except Exception as e:
+        if is_out_of_memory(e):
+            raise
+        judge.takes_cache = False
+    return judge
+
+
+def tree_difference(
+    judge: Causal, n_branches: int = BRANCHES, n_passes: int = 1
+) -> float:
+    """
+    Return by how much log-probabilities from a tree and from plain passes differ, on
+    average over some tokens.
+
+    :param n_passes: in how many passes the tree is read.
+    """
+    rng = random.Random(0)
+    size = judge.model.get_input_embeddings().weight.shape[0]
+
+    def some(n: int) -> tuple[int, ...]:
+        return tuple(rng.randrange(size) for _ in range(n))
+
+    shared = some(2)
+    branches = tuple(sorted(shared + some(DEPTH - 2) for _ in range(n_branches)))
+    asked = TokenQuestion(some(6), branches)
+    [pack] = pack_questions([asked], TreeCosts(10**9, 10**9), with_context=False)
+    [answers] = judge.compute([pack], n_passes)
+    some_branches = (0, 1, n_branches - 1)
+    ours = torch.tensor([answers[0, k] for k in some_branches], dtype=torch.float64)
+    rows = [asked.context + branches[k] for k in some_branches]
+    ids = torch.tensor(rows, device=judge.device)
+    with torch.inference_mode():
+        logits = judge.model(input_ids=ids).logits[:, -DEPTH - 1 : -1]
+    plain = logits.double().log_softmax(-1).gather(-1, ids[:, -DEPTH:, None])
+    return float((ours - plain.squeeze(-1).cpu()).abs().mean())

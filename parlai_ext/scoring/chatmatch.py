@@ -13,15 +13,23 @@ is smoothed, ``log((1 + turns) / (1 + turns with it)) + 1``. Algorithm 3: a conc
 comes back after a while is a bonus.
 """
 
+import json
 import math
 import operator
 import re
-from collections.abc import Mapping, Sequence
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from functools import lru_cache, partial
+from importlib.metadata import version
 from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
+from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
 from parlai_ext.core import (
     Dialogue,
@@ -29,12 +37,17 @@ from parlai_ext.core import (
     Question,
     Score,
     ScoredDialogue,
+    UserError,
     Utterance,
+    bytes_hash,
     computed_once,
     frozen,
     mean,
     option,
+    parse_json,
+    require_known,
 )
+from parlai_ext.core.records import record_from_json
 from parlai_ext.ranking.games import Game, award_points
 from parlai_ext.scoring.base import (
     Items,
@@ -43,14 +56,492 @@ from parlai_ext.scoring.base import (
     ScoringItem,
     judged_speakers,
 )
-from parlai_ext.scoring.chatmatch.concepts import (
-    distinct,
-    load_dictionaries,
-    stems,
-    words,
-)
-from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.likelihood import finite_sum, judge_option
+
+# --- words and concepts ---------------------------------------------------------------
+# Words and stems of a turn, as tf-idf and the concepts see them, and where the concepts
+# of a dialogue come from: a list of function words, a tagger, files.
+#
+# Words are in lower case, without ASCII punctuation, Treebank tokens, Porter stems. A
+# tournament says the same words over and over, so every word is looked at once. A
+# dictionary maps a word to its concept (its stem), in the order of the dialogue, since
+# among equally rare concepts the first counts as rarer.
+
+CACHED = 1 << 16
+UNPUNCTUATED = {ord(mark): None for mark in string.punctuation}
+TREEBANK = NLTKWordTokenizer()
+PORTER = PorterStemmer()
+# of three letters and the rest
+CONTRACTED = {
+    word: (word[:3], word[3:])
+    for word in ['cannot', 'gimme', 'gonna', 'gotta', 'lemme', 'wanna']
+}
+# the script adds them against division by 0, and its numbers show it
+ABOVE, BELOW = 1e-12, 1e-5
+
+
+@lru_cache(CACHED)
+def words(text: str) -> tuple[str, ...]:
+    """
+    Return the words of a text.
+
+    The Treebank rules have nothing to do on ASCII text without punctuation but to part
+    a few contractions; other text (curly quotes, dashes, emoji) goes through all.
+    """
+    plain = text.lower().translate(UNPUNCTUATED)
+    if not plain.isascii():
+        return tuple(TREEBANK.tokenize(plain))
+    return tuple(p for word in plain.split() for p in CONTRACTED.get(word, (word,)))
+
+
+@lru_cache(CACHED)
+def stem(word: str) -> str:
+    """
+    Return the Porter stem of a word.
+    """
+    return PORTER.stem(word)
+
+
+@lru_cache(CACHED)
+def stems(text: str) -> tuple[str, ...]:
+    """
+    Return the stems of a text's words.
+    """
+    return tuple(map(stem, words(text)))
+
+
+@lru_cache(CACHED)
+def distinct(text: str, unit: str) -> tuple[float, float]:
+    """
+    Return distinct-1 and distinct-2 (Li et al. 2016) of a turn: the share of different
+    unigrams and of different bigrams.
+
+    Of characters, as the script computes it; or of words, exactly, where a turn without
+    bigrams has a distinct-2 of 0.
+    """
+    seen, above, below = words(text), 0.0, 0.0
+    if unit == 'character':
+        seen, above, below = tuple(text), ABOVE, BELOW
+    shares = []
+    for n, different in (1, set(seen)), (2, set(pairwise(seen))):
+        total = max(0, len(seen) - n + 1) + below
+        shares.append((len(different) + above) / total if total else 0.0)
+    return shares[0], shares[1]
+
+
+DEFAULT = 'content_words'
+ENDING = '.jsonl'
+# nouns, adjectives, verbs, foreign words, predeterminers and possessive endings; no
+# proper nouns: the tags whose words are concepts in the released script
+OPEN_CLASSES = 'FW JJ NN NNS NNPS PDT POS VB VBD VBG VBN VBP VBZ'
+TAGS = OPEN_CLASSES.split()
+# what is left of contractions once the apostrophe is gone
+SPLINTERS = frozenset(['d', 'ive', 'll', 'm', 'ont', 're', 's', 't', 've'])
+CLOSED_CLASSES = """
+    a about above across after again against ago ah all almost alone along already also
+    although always among an and another any anybody anyone anyway anywhere around as at
+    away back because before behind below beside besides between beyond both but by
+    certainly definitely despite down during each either else enough especially even
+    ever every everybody everyone everywhere exactly except few finally for from
+    further haha he hello her here hers herself hey hi him himself his hmm how however
+    i if in indeed inside instead into it its itself just least less lol many maybe me
+    mine more most much my myself near nearly neither never no nobody none nope nor not
+    now nowhere of off often oh ok okay on once one only onto or other others ought our
+    ours ourselves out outside over particularly per perhaps please pretty probably
+    quite rather really recently same several shall she should since so some somebody
+    someone something sometimes somewhere somehow soon still such sure than that the
+    their theirs them themselves then there therefore these they this those though
+    three through throughout till to together too toward towards two under unless until
+    up upon us usually very via we well what whatever when whenever where wherever
+    whether which while who whoever whom whose why with within without wow yeah yep yes
+    yet you your yours yourself yourselves can could may might must will would am is
+    are was were be been being do does did have has had having don dont doesn doesnt
+    didn didnt isn isnt wasn wasnt aren arent couldn couldnt wouldn wouldnt shouldn
+    shouldnt hasn hasnt haven havent hadn hadnt cant wont im youre theyre weve youve id
+"""
+FUNCTION_WORDS = frozenset(CLOSED_CLASSES.split()) | SPLINTERS
+
+Tagger = Callable[[Sequence[str]], Sequence[tuple[str, str]]]
+
+
+@frozen
+class Finder:
+    """
+    Finds the concepts of a dialogue, `None` where there are none, or the named entities
+    of texts; `signature` says by which program and version.
+    """
+
+    signature: str
+    find: Callable[[Any], Any]
+
+
+def load_dictionaries(name: str) -> Finder:
+    """
+    Return the dictionaries called ``name``: ``content_words``, ``nltk``, or a file or
+    folder of JSON dictionaries (``FIRST_SECOND.jsonl`` after the speakers).
+
+    :raises UserError: when there is no such thing.
+    """
+    if name == DEFAULT:
+        return Finder('content_words-1', all_but_function_words)
+    if name == 'nltk':
+        from nltk.tag.perceptron import PerceptronTagger  # type: ignore[import-untyped]
+
+        try:
+            tag = PerceptronTagger().tag
+        except LookupError as error:
+            raise UserError(
+                "scorer: concepts: nltk's tagger has no weights; `python -m "
+                'nltk.downloader averaged_perceptron_tagger_eng` gets them; `concepts: '
+                f'{DEFAULT}` needs nothing'
+            ) from error
+        find = partial(content_words_by_tags, tagger=tag)
+        return Finder(f'nltk-{version("nltk")}', find)
+    path = Path(name)
+    if not path.exists():
+        raise UserError(
+            f'scorer: concepts {name!r} is no file or folder; {DEFAULT}, nltk or a '
+            'path is expected'
+        )
+    return dictionaries_from_files(path)
+
+
+def all_but_function_words(dialogue: Dialogue) -> dict[str, str]:
+    """
+    Return every word but function words and splinters.
+    """
+    all_words = (word for text in dialogue.texts for word in words(text))
+    return {w: stem(w) for w in all_words if w not in FUNCTION_WORDS}
+
+
+def content_words_by_tags(dialogue: Dialogue, tagger: Tagger) -> dict[str, str]:
+    """
+    Return the words that the tagger tags as nouns, verbs or adjectives, with their
+    concepts.
+    """
+    stems: dict[str, str] = {}
+    for text in dict.fromkeys(dialogue.texts):
+        # of a word that a turn has twice, the last tag holds
+        tags = dict(tagger(words(text)))
+        stems |= {word: stem(word) for word, tag in tags.items() if tag in TAGS}
+    return {word: root for word, root in stems.items() if word not in SPLINTERS}
+
+
+def dictionaries_from_files(path: Path) -> Finder:
+    """
+    Return the dictionaries in one file, for all dialogues, or in a folder.
+
+    :raises UserError: for a folder without any, or a file that is none; it is named.
+    """
+    paths = [path] if path.is_file() else sorted(path.glob('*' + ENDING))
+    if not paths:
+        raise UserError(f'scorer: concepts {path}: no *{ENDING} in this folder')
+    dictionaries = {}
+    for one in paths:
+        try:
+            data = parse_json(one.read_bytes())
+            dictionaries[one.stem] = record_from_json(dict[str, str], data)
+        except (OSError, ValueError) as error:
+            raise UserError(f'scorer: concepts {one}: {error}') from error
+    content = json.dumps(list(dictionaries.items())).encode()
+    digest = bytes_hash(content)[:10]
+    find = partial(dictionary_of_speakers, dictionaries)
+    if path.is_file():
+        find = partial(dictionaries.get, path.stem)
+    return Finder(f'files-{digest}', find)
+
+
+def dictionary_of_speakers(
+    dictionaries: Mapping[str, dict[str, str]], dialogue: Dialogue
+) -> dict[str, str] | None:
+    """
+    Return the dictionary that is named after the speakers of a dialogue.
+    """
+    names = dialogue.speakers[:2] or ('',)
+    first, second = names[0], names[-1]
+    keys = [f'{first}_{second}', f'{second}_{first}']
+    if first == second:
+        keys.append(f'{first}_1_{first}_2')
+    return next((dictionaries[key] for key in keys if key in dictionaries), None)
+
+
+# --- named entities -------------------------------------------------------------------
+# Named entities, for knowledge: dates and numbers are none.
+#
+# `gazetteer` and `capitals` need nothing; `spacy` and `stanza` an installed pipeline.
+# The gazetteer is a list of this project, in lower case, written for everyday talk:
+# places, peoples and languages, faiths, companies and brands, well-known people, works
+# and teams. Words that everyday talk uses otherwise too (turkey, apple, may, nice) are
+# left out, since a list cannot tell them apart. How a name is written does not matter:
+# a bot that writes capitals gains nothing.
+
+# a paragraph each: countries, regions, cities, peoples and faiths, brands and bodies,
+# people, works and teams
+LISTED = """
+afghanistan,albania,algeria,andorra,angola,argentina,armenia,australia,austria,
+azerbaijan,bahamas,bahrain,bangladesh,barbados,belarus,belgium,belize,benin,bhutan,
+bolivia,bosnia,botswana,brazil,brunei,bulgaria,burundi,cambodia,cameroon,canada,
+cape verde,chile,china,colombia,costa rica,croatia,cuba,cyprus,czech republic,denmark,
+djibouti,dominica,dominican republic,ecuador,egypt,el salvador,england,eritrea,estonia,
+ethiopia,fiji,finland,france,gabon,gambia,germany,ghana,great britain,greece,greenland,
+grenada,guatemala,guyana,haiti,honduras,hungary,iceland,india,indonesia,iran,
+iraq,ireland,israel,italy,ivory coast,jamaica,japan,kazakhstan,kenya,kosovo,kuwait,
+kyrgyzstan,laos,latvia,lebanon,lesotho,liberia,libya,liechtenstein,lithuania,luxembourg,
+madagascar,malawi,malaysia,maldives,malta,mauritania,mauritius,mexico,moldova,monaco,
+mongolia,montenegro,morocco,mozambique,myanmar,namibia,nepal,netherlands,new zealand,
+nicaragua,niger,nigeria,north korea,northern ireland,norway,oman,pakistan,palestine,
+panama,papua new guinea,paraguay,peru,philippines,poland,portugal,puerto rico,qatar,
+romania,russia,rwanda,samoa,saudi arabia,scotland,senegal,serbia,seychelles,
+sierra leone,singapore,slovakia,slovenia,somalia,south africa,south korea,korea,spain,
+sri lanka,sudan,suriname,sweden,switzerland,syria,taiwan,tajikistan,tanzania,thailand,
+tibet,togo,tonga,trinidad,tunisia,turkmenistan,uganda,ukraine,united arab emirates,
+united kingdom,united states,united states of america,uruguay,usa,uk,uzbekistan,vatican,
+venezuela,vietnam,wales,yemen,zambia,zimbabwe,
+
+africa,alabama,alaska,alps,antarctica,appalachia,arizona,arkansas,asia,bali,bavaria,
+california,caribbean,catalonia,central america,colorado,connecticut,delaware,east coast,
+europe,european union,everglades,florida,grand canyon,great lakes,hawaii,himalayas,
+idaho,illinois,indiana,iowa,kansas,kentucky,lake michigan,latin america,long island,
+louisiana,maine,maryland,massachusetts,middle east,michigan,midwest,minnesota,
+mississippi,missouri,montana,mount everest,nebraska,nevada,new england,new hampshire,
+new jersey,new mexico,north america,north carolina,north dakota,ohio,oklahoma,ontario,
+oregon,pacific northwest,pennsylvania,quebec,queensland,rhode island,rocky mountains,
+scandinavia,siberia,sicily,silicon valley,south america,south carolina,south dakota,
+tasmania,tennessee,texas,tuscany,utah,vermont,virginia,west coast,west virginia,
+wisconsin,wyoming,yellowstone,yosemite,yorkshire,
+
+amsterdam,atlanta,auckland,austin,baghdad,baltimore,bangkok,barcelona,beijing,belfast,
+berlin,birmingham,boston,brisbane,brooklyn,brussels,budapest,buenos aires,cairo,calgary,
+cape town,charlotte,chicago,cincinnati,cleveland,copenhagen,dallas,delhi,denver,detroit,
+dubai,dublin,edinburgh,el paso,florence,fort worth,frankfurt,geneva,glasgow,hamburg,
+hanoi,havana,helsinki,hollywood,hong kong,honolulu,houston,indianapolis,istanbul,
+jakarta,jerusalem,johannesburg,kansas city,kyoto,las vegas,lisbon,liverpool,london,
+los angeles,louisville,madrid,manchester,manhattan,manila,melbourne,memphis,mexico city,
+miami,milan,milwaukee,minneapolis,montreal,moscow,mumbai,munich,nairobi,naples,
+nashville,new orleans,new york,new york city,nyc,oakland,orlando,osaka,oslo,ottawa,
+oxford,paris,philadelphia,pittsburgh,prague,raleigh,rio de janeiro,rome,rotterdam,
+sacramento,salt lake city,san antonio,san diego,san francisco,san jose,santa fe,seattle,
+seoul,shanghai,st louis,stockholm,sydney,tampa,tel aviv,tokyo,toronto,vancouver,venice,
+vienna,warsaw,washington,washington dc,wellington,winnipeg,zurich,
+
+african,african american,albanian,american,americans,arab,arabic,argentinian,armenian,
+asian,australian,austrian,belgian,brazilian,british,buddhist,bulgarian,canadian,
+cantonese,catholic,chilean,chinese,christian,christianity,colombian,croatian,cuban,
+czech,danish,democrat,democrats,dutch,egyptian,english,ethiopian,european,filipino,
+finnish,french,german,greek,haitian,hawaiian,hebrew,hindi,hindu,hispanic,hungarian,
+indian,indonesian,iranian,irish,islam,israeli,italian,jamaican,japanese,jewish,judaism,
+kenyan,korean,latin,latino,latina,mandarin,mexican,mormon,moroccan,muslim,
+native american,nigerian,norwegian,pakistani,persian,peruvian,portuguese,
+protestant,republican,republicans,romanian,russian,scandinavian,scottish,serbian,
+spanish,swedish,swiss,taiwanese,thai,turkish,ukrainian,vietnamese,welsh,
+
+adidas,airbnb,aldi,bmw,boeing,burger king,chevrolet,chevy,chick fil a,chipotle,
+coca cola,coke,costco,disney,disneyland,disney world,ebay,facebook,fedex,
+fender,ferrari,gibson,gmail,google,harley davidson,home depot,honda,hulu,hyundai,ibm,
+ikea,instagram,iphone,jeep,kfc,kindle,kroger,lego,lexus,linkedin,lowes,macbook,
+mazda,mcdonalds,mercedes,microsoft,nasa,netflix,nike,nintendo,nissan,nokia,paypal,pepsi,
+pinterest,playstation,porsche,ps4,ps5,reddit,safeway,samsung,skype,snapchat,sony,
+spotify,starbucks,taco bell,tesla,tiktok,tinder,toyota,trader joes,tumblr,twitter,uber,
+volkswagen,walmart,wendys,whatsapp,wikipedia,xbox,yahoo,youtube,nba,nfl,nhl,mlb,
+ufc,fbi,cia,harvard,stanford,yale,princeton,mit,ucla,red cross,congress,united nations,
+
+abraham lincoln,adele,agatha christie,al pacino,albert einstein,ariana grande,aristotle,
+bach,barack obama,batman,beethoven,beyonce,bill clinton,bill gates,billie eilish,
+bob dylan,bob marley,brad pitt,britney spears,bruce lee,bruce springsteen,bruno mars,
+celine dion,charles dickens,christopher nolan,clint eastwood,darth vader,david bowie,
+dr seuss,ed sheeran,edgar allan poe,elon musk,elton john,elvis,elvis presley,eminem,
+ernest hemingway,frank sinatra,freddie mercury,gandhi,george clooney,george lucas,
+george orwell,george rr martin,george washington,hans zimmer,harrison ford,
+harry potter,hemingway,hillary clinton,iron man,j k rowling,jane austen,
+jennifer aniston,
+jim carrey,jimi hendrix,jk rowling,joe biden,john lennon,johnny cash,johnny depp,
+justin bieber,kanye west,katy perry,kobe bryant,kurt cobain,lady gaga,lebron james,
+leonardo dicaprio,lionel messi,mark twain,martin luther king,marvel,mary shelley,
+michael jackson,michael jordan,michelangelo,mickey mouse,mozart,obama,oprah,picasso,
+plato,quentin tarantino,rihanna,robin williams,sandra bullock,shakespeare,
+sherlock holmes,stan lee,stephen king,steve jobs,steven spielberg,spiderman,superman,
+taylor swift,tiger woods,tolkien,tom brady,tom cruise,tom hanks,trump,donald trump,
+van gogh,whitney houston,will smith,william shakespeare,winston churchill,wonder woman,
+
+ac dc,aerosmith,animal crossing,assassins creed,avatar,avengers,backstreet boys,
+beatles,bible,black sabbath,breaking bad,call of duty,candy crush,coldplay,dark souls,
+doctor who,dragon ball z,fallout 4,family guy,final fantasy,foo fighters,fortnite,
+game of thrones,gone with the wind,grand theft auto,great gatsby,green day,
+greys anatomy,guns n roses,hunger games,imagine dragons,iron maiden,jurassic park,
+king kong,league of legends,led zeppelin,lion king,linkin park,lord of the rings,
+maroon 5,mario kart,mass effect,metallica,minecraft,naruto,nirvana,
+overwatch,parks and recreation,pearl jam,pink floyd,pokemon,quran,radiohead,
+rolling stones,simpsons,skyrim,south park,star trek,star wars,stranger things,
+super mario,the beatles,titanic,to kill a mockingbird,torah,u2,
+walking dead,world of warcraft,zelda,dallas cowboys,chicago bulls,chicago cubs,
+green bay packers,la lakers,lakers,manchester united,new england patriots,patriots,
+new york giants,new york yankees,red sox,steelers,yankees,world cup,super bowl,
+olympics,world war ii,world war 2,world war i,cold war,civil war,
+"""
+NAMES = frozenset(
+    tuple(name.split()) for name in LISTED.replace('\n', '').split(',') if name
+)
+LONGEST = max(map(len, NAMES))
+# a name's first word tells whether looking further is worth it
+FIRST = frozenset(name[0] for name in NAMES)
+
+
+def names_on_list(texts: Sequence[str]) -> list[list[str]]:
+    """
+    Return the names on the list that each text holds, the longest at each place.
+    """
+    found = []
+    for said in map(words, texts):
+        names = []
+        i = 0
+        while i < len(said):
+            most = min(LONGEST, len(said) - i) if said[i] in FIRST else 0
+            lengths = range(most, 0, -1)
+            length = next((n for n in lengths if said[i : i + n] in NAMES), 0)
+            if length:
+                names.append(' '.join(said[i : i + length]))
+            i += max(1, length)
+        found.append(names)
+    return found
+
+
+UNCOUNTED = ('DATE', 'TIME', 'ORDINAL', 'CARDINAL')
+
+KNOWN = ('gazetteer', 'capitals', 'spacy', 'stanza', 'none')
+
+# a run of capitalised words; a sentence's first word is capitalised anyway
+CAPITALS = re.compile(
+    r"(?<![.?!]\s)(?<!^)(?<!\w)(?!I\b)[A-Z][\w'-]*(?:\s[A-Z][\w'-]*)*"
+)
+
+
+class ReadText(NamedTuple):
+    """
+    How a pipeline reads a text: begin and end of its tokens, and of its entities with
+    their labels.
+    """
+
+    text: str
+    tokens: Sequence[tuple[int, int]]
+    entities: Sequence[tuple[int, int, str]]
+
+
+@frozen
+class Pipeline:
+    """
+    A library's pipeline: its name with versions, what reads texts, and its parts.
+    """
+
+    signature: str
+    read: Callable[[Sequence[str]], Iterator[ReadText]]
+    parts: Sequence[str]
+
+    def named_entities(self, texts: Sequence[str]) -> list[list[str]]:
+        """
+        Return the entities of each text, without dates and numbers.
+        """
+        return [
+            [text[begin:end] for begin, end, label in found if label not in UNCOUNTED]
+            for text, _, found in self.read(texts)
+        ]
+
+
+def load_recogniser(name: str) -> Finder | None:
+    """
+    Return the recogniser called ``name``: ``gazetteer``, ``capitals``, ``spacy`` or
+    ``stanza`` (``spacy:MODEL``, ``stanza:LANGUAGE`` for another pipeline), or ``none``.
+
+    :raises UserError: when it is unknown, or what it needs is not installed.
+    """
+    kind, _, model = str(name).partition(':')
+    known = PIPELINES if model else KNOWN
+    require_known(kind, known, f'scorer: entities {name!r}')
+    if kind == 'none':
+        return None
+    if kind == 'gazetteer':
+        text = '\n'.join(sorted(map(' '.join, NAMES)))
+        version = bytes_hash(text.encode())[:8]
+        return Finder(f'gazetteer-{version}', names_on_list)
+    if kind == 'capitals':
+        return Finder('capitals', capitalised_runs)
+    instead = '; `entities: gazetteer` needs nothing'
+    pipeline = load_pipeline(name, 'scorer: entities', instead)
+    if 'ner' not in pipeline.parts:
+        raise UserError(f'scorer: entities: the pipeline {model!r} finds no entities')
+    return Finder(pipeline.signature, pipeline.named_entities)
+
+
+def capitalised_runs(texts: Sequence[str]) -> list[list[str]]:
+    """
+    Return the runs of capitalised words inside the sentences of each text.
+    """
+    return [CAPITALS.findall(text) for text in texts]
+
+
+def load_pipeline(name: str, where: str, instead: str = '') -> Pipeline:
+    """
+    Return an installed pipeline: ``spacy`` or ``stanza``, or, with a colon, another
+    than their English one.
+
+    :param where: stands before the problem in an error, `instead` behind it.
+    :raises UserError: saying how to install it.
+    """
+    kind, _, model = name.partition(':')
+    require_known(kind, PIPELINES, f'{where}: {name!r}')
+    load, usual, download = PIPELINES[kind]
+    model = model or usual
+    download = f'`{download.format(model)}`'
+    try:
+        return load(model)
+    except ImportError:
+        problem = f'{kind} is not installed; `pip install {kind}`, then {download}'
+    except Exception:  # their own classes differ between versions
+        problem = f'{kind} cannot load its pipeline {model!r}; {download} installs it'
+    raise UserError(f'{where}: {problem}{instead}')
+
+
+def _spacy(model: str) -> Pipeline:
+    import spacy
+
+    nlp = spacy.load(model)
+
+    def read(texts: Sequence[str]) -> Iterator[ReadText]:
+        for document in nlp.pipe(texts):
+            tokens = [(t.idx, t.idx + len(t)) for t in document]
+            found = [(e.start_char, e.end_char, e.label_) for e in document.ents]
+            yield ReadText(document.text, tokens, found)
+
+    signature = f'spacy-{spacy.__version__}-{model}-{nlp.meta.get("version")}'
+    return Pipeline(signature, read, nlp.pipe_names)
+
+
+def _stanza(language: str) -> Pipeline:
+    import stanza
+
+    parts = 'tokenize,ner'
+    nlp = stanza.Pipeline(
+        language, processors=parts, download_method=None, verbose=False
+    )
+
+    def read(texts: Sequence[str]) -> Iterator[ReadText]:
+        for text in texts:
+            document = nlp(text) if text.strip() else None
+            sentences = document.sentences if document else []
+            tokens = [(t.start_char, t.end_char) for s in sentences for t in s.tokens]
+            entities = document.ents if document else []
+            found = [(e.start_char, e.end_char, e.type) for e in entities]
+            yield ReadText(text, tokens, found)
+
+    return Pipeline(f'stanza-{stanza.__version__}-{language}', read, parts.split(','))
+
+
+PIPELINES = {  # what loads it, the usual one, and how it is installed
+    'spacy': (_spacy, 'en_core_web_sm', 'python -m spacy download {}'),
+    'stanza': (_stanza, 'en', 'python -c "import stanza; stanza.download(\'{}\')"'),
+}
+
+
+# --- games and their turns ------------------------------------------------------------
 
 DIMENSIONS = (
     'fluency',

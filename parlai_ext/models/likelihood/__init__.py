@@ -1,3 +1,0 @@
-"""
-How likely is this continuation after this context?
-"""
