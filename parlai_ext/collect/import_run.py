@@ -24,8 +24,8 @@ from parlai_ext.core import (
     utterance_json,
 )
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
+from parlai_ext.data.chat_logs import SourceDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
-from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.isolation.policy import SCORER, note_parts
 from parlai_ext.store import RunFolder, staged_folder
 from parlai_ext.store import manifest as manifests

@@ -39,18 +39,19 @@ from parlai_ext.core import (
     mean,
     parse_json,
 )
-from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
-from parlai_ext.data.imported_dialogues import MARKERS
-from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
-from parlai_ext.data.source_file import (
+from parlai_ext.data.chat_logs import (
+    FORMATS,
     BadRecord,
     SourceDialogue,
     SourceFile,
     brief,
     id_value,
     list_value,
+    rated_dialogues,
     text_value,
 )
+from parlai_ext.data.imported_dialogues import MARKERS
+from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.files import (
     LARGEST,
     is_texts,
