@@ -18,11 +18,13 @@ from parlai_ext.collect.forecast import (
 from parlai_ext.collect.options import StopOptions, TrialOptions
 from parlai_ext.collect.plan import (
     RequestedProtocol,
+    missing_error,
+    missing_reasons,
     plan_to_try,
     refuse_collecting,
     refuse_missing_openers,
+    without_systems,
 )
-from parlai_ext.collect.resolved import missing_error, missing_reasons, without_systems
 from parlai_ext.core import UserError, frozen, require_known
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.engines import Machine

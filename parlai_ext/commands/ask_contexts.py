@@ -62,7 +62,7 @@ class AskContexts(ModelCommand):
         """
         Return the file of the dialogues.
         """
-        from parlai_ext.collect.resolved import read_systems
+        from parlai_ext.collect.plan import read_systems
 
         given = self.options(AskContextsOptions)
         systems = read_systems(given)

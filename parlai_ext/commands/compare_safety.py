@@ -60,7 +60,7 @@ class CompareSafetyOptions(AskedSystems, Resamples):
 
         :raises UserError: when there are none, or two of one name.
         """
-        from parlai_ext.collect.resolved import read_systems
+        from parlai_ext.collect.plan import read_systems
 
         files = [recorded_answers(spec) for spec in self.answers]
         recorded = [answer for file in files for answer in file]

@@ -14,7 +14,7 @@ from typing import Any
 
 from parlai.core.agents import Agent
 
-from parlai_ext.collect.resolved import ResolvedProtocol, resolve_systems
+from parlai_ext.collect.plan import ResolvedProtocol, resolve_systems
 from parlai_ext.core import (
     Opener,
     Pairing,
