@@ -22,8 +22,7 @@ from parlai_ext.core import (
     grouped,
     logger,
 )
-from parlai_ext.core.protocol import Protocol
-from parlai_ext.worlds.pairings import PLAYED
+from parlai_ext.core.protocol import PLAYED, Protocol
 
 NO_TARGETS = 'the roster has no targets; it needs at least one'
 

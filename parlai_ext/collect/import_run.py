@@ -23,14 +23,13 @@ from parlai_ext.core import (
     content_id,
     utterance_json,
 )
-from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
+from parlai_ext.core.protocol import FEWEST_TURNS, IMPORTED, Protocol
 from parlai_ext.data.chat_logs import SourceDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.isolation.policy import SCORER, note_parts
 from parlai_ext.store import RunFolder, staged_folder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing
 
 SHARD = 64

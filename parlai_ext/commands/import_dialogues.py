@@ -18,7 +18,7 @@ from parlai_ext.core import (
     optional,
     require_known,
 )
-from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.protocol import IMPORTED, Protocol
 from parlai_ext.data.chat_logs import COLUMNS, PEOPLE
 from parlai_ext.data.imported_dialogues import (
     ImportedDialogues,
@@ -28,7 +28,6 @@ from parlai_ext.data.imported_dialogues import (
 )
 from parlai_ext.scoring.registry import DEFAULT, WITH_REFERENCES, find_scorer
 from parlai_ext.view.page import print_report
-from parlai_ext.worlds.pairings import IMPORTED
 
 
 @frozen

@@ -26,7 +26,6 @@ from parlai_ext.core.errors import (
     shortened,
     without_secrets,
 )
-from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import (
     JsonDict,
     JsonObject,
@@ -65,6 +64,7 @@ from parlai_ext.core.nouns import (
     content_id,
     dialogue_means,
     differences,
+    frozen,
     grouped,
     is_floor,
     known_values,

@@ -4,7 +4,7 @@ systems that are evaluated and their partners, from YAML or a command line. Ever
 checked.
 
     name: bipartite_2022                # the file's name, when it is left out
-    pairing: bipartite                  # a scheme of worlds/pairings.py
+    pairing: bipartite                  # a scheme of core/protocol.py
     openers: ext:empathetic_openers     # a ParlAI task, or say:TEXT, one utterance
     openers_file: mine.csv              # or such a file, beside this one
     num_dialogues: 600                  # of each pairing
@@ -53,6 +53,7 @@ from parlai_ext.core import (
     options_of,
 )
 from parlai_ext.core.protocol import (
+    SCHEMES,
     SCORER_OVERRIDES,
     Protocol,
     ProtocolOptions,
@@ -66,7 +67,6 @@ from parlai_ext.files.model_cards import (
     model_names,
 )
 from parlai_ext.files.yaml_file import Document, Where, read_file, read_text
-from parlai_ext.worlds.pairings import SCHEMES
 
 # options that may also be a folder, or how the names of several files begin
 INDEX_OPTIONS = ('path_to_index', 'path_to_dense_embeddings')

@@ -25,13 +25,13 @@ from parlai_ext.core import (
     is_floor,
     known_values,
 )
+from parlai_ext.core.protocol import IMPORTED
 from parlai_ext.judge_check.perturbations import turns_before
 from parlai_ext.judge_check.record import SAMPLE, Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
 from parlai_ext.ranking.intervals import Floats
 from parlai_ext.view import join_names, number
-from parlai_ext.worlds.pairings import IMPORTED
 
 Values = Mapping[str, float]
 

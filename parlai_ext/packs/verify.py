@@ -34,6 +34,7 @@ from parlai_ext.core import (
     scorer_name,
     signature_line,
 )
+from parlai_ext.core.protocol import SCHEMES
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
@@ -44,7 +45,6 @@ from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
 from parlai_ext.store import SCORER_FILE, RunFolder, ScorerRecord
 from parlai_ext.view import count_of
-from parlai_ext.worlds.pairings import SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings
 
 PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'

@@ -38,6 +38,7 @@ from parlai_ext.core import (
     optional,
     require_known,
 )
+from parlai_ext.core.protocol import SCHEMES
 from parlai_ext.core.records import (
     RealNumber,
     Record,
@@ -60,7 +61,6 @@ from parlai_ext.view.page import (
     terminal_lines,
     terminal_notes,
 )
-from parlai_ext.worlds.pairings import SCHEMES
 
 # --- questionnaires -------------------------------------------------------------------
 # What annotators are asked about a dialogue, or about two side by side.

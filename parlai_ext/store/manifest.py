@@ -33,7 +33,14 @@ from parlai_ext.core import (
     parse_own_json,
     signature_line,
 )
-from parlai_ext.core.protocol import MOST_DIALOGUES, Protocol, ProtocolOptions
+from parlai_ext.core.protocol import (
+    IMPORTED,
+    MOST_DIALOGUES,
+    SCHEMES,
+    PairingScheme,
+    Protocol,
+    ProtocolOptions,
+)
 from parlai_ext.core.records import (
     Number,
     Record,
@@ -50,7 +57,6 @@ from parlai_ext.store.disk import (
     without_checksum,
     write_file,
 )
-from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme
 from parlai_ext.worlds.schedule import Schedule
 
 SCHEMA = 1
@@ -491,7 +497,7 @@ def load(root: Path) -> Manifest:
             raise UserError(
                 f'{path}: the run was made under the pairing scheme {scheme!r:.60}, '
                 f'which this parlai_ext lacks (it has {", ".join(SCHEMES)}); use '
-                f'{needed}, or add it to PLAYED of parlai_ext/worlds/pairings.py'
+                f'{needed}, or add it to PLAYED of parlai_ext/core/protocol.py'
             )
         return read_manifest(content)
     except ValueError as error:

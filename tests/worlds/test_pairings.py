@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.core import Roster, System
-from parlai_ext.worlds.pairings import PLAYED, SCHEMES
+from parlai_ext.core.protocol import PLAYED, SCHEMES
 from parlai_ext.worlds.schedule import pairings
 from tests.support.user_error import user_error
 
