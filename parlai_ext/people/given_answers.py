@@ -36,8 +36,14 @@ from parlai_ext.files import (
     read_human_scores,
     read_json,
 )
-from parlai_ext.people.judgements import TIE, Comparison, Judgements, judged_units
-from parlai_ext.people.ranking import FEATURES, HUMAN
+from parlai_ext.people.ranking import (
+    FEATURES,
+    HUMAN,
+    TIE,
+    Comparison,
+    Judgements,
+    judged_units,
+)
 from parlai_ext.people.rating_set import (
     ANSWER_COLUMN,
     BETTER,
