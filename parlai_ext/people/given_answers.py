@@ -28,7 +28,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.core.records import user_record
 from parlai_ext.data.chat_logs import BadRecord, Chat
-from parlai_ext.data.judged.readers import DataFile, read_spot_the_bot
+from parlai_ext.data.judged import DataFile, read_spot_the_bot
 from parlai_ext.files import (
     json_lines,
     parse_number,

@@ -5,7 +5,7 @@ What a scorer is given for one judged item: the rule of `eval_model` and of `run
 from collections.abc import Sequence
 
 from parlai_ext.core import mean
-from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.data.judged import JudgedItem
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 
 AUTO, WHOLE, ALL = 'auto', 'whole', 'all'

@@ -35,7 +35,7 @@ from parlai_ext.core import (
     optional,
 )
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
-from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
+from parlai_ext.data.judged import OWN_ENDINGS, own_card, read_card
 from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, file_option
 from parlai_ext.scoring.label_judges import (
     JudgedResponse,
