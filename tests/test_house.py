@@ -154,7 +154,7 @@ DEEDS = {
         ranking.ratings report.page report.table results.rank scoring.references
         scoring.registry scoring.toxicity systems.catalogue.conversions
         systems.parlai_agents systems.pretrained systems.safe.load systems.safe.read
-        systems.task_data tasks.pairs.agents worlds.roster_worlds
+        systems.task_data tasks.pairs.agents tasks.pairs.worlds
         """,
         r'(?<!def )\b(import_module|__import__|exec_module|spec_from_file_location'
         r'|load_\w+_module|create_task_agent_from_taskname|resolve_name)\('
