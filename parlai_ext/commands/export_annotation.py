@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option, optional
-from parlai_ext.data.toxic_pairs import recorded_answers
+from parlai_ext.data.corpora import recorded_answers
 from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
 from parlai_ext.people.rating_set import (
     LIKERT,
