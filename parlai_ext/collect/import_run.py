@@ -14,16 +14,18 @@ from pathlib import Path
 
 from parlai_ext.collect.plan import protocol_record, signed_manifest
 from parlai_ext.core import (
+    FEWEST_TURNS,
+    IMPORTED,
     Dialogue,
     JsonObject,
     Pairing,
+    Protocol,
     UserError,
     Utterance,
     chunks,
     content_id,
     utterance_json,
 )
-from parlai_ext.core.protocol import FEWEST_TURNS, IMPORTED, Protocol
 from parlai_ext.data.chat_logs import SourceDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.isolation.policy import SCORER, note_parts

@@ -13,6 +13,7 @@ from parlai_ext.core import (
     JsonObject,
     Opener,
     Pairing,
+    Protocol,
     Roster,
     System,
     SystemFailed,
@@ -22,7 +23,6 @@ from parlai_ext.core import (
     known_values,
     nearest,
 )
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine, is_zoo_path
 from parlai_ext.engines.engine import versions
 from parlai_ext.files import existing_file, load_roster, parse_target

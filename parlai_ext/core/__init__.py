@@ -1,8 +1,9 @@
 """
-The nouns of the project, declared options, JSON and errors; standard library only.
+The nouns of the project, declared options, protocols, JSON and errors; standard library
+only.
 
 They are imported from here: ``from parlai_ext.core import UserError, option``.
-`core.records`, which needs pydantic, and `core.protocol` are modules of their own.
+`core.records`, which needs pydantic, is a module of its own.
 """
 
 from parlai_ext.core.errors import (
@@ -99,4 +100,17 @@ from parlai_ext.core.options import (
     signature_values,
     text_option,
     type_problem,
+)
+from parlai_ext.core.protocol import (
+    FEWEST_TURNS,
+    IMPORTED,
+    MOST_DIALOGUES,
+    PLAYED,
+    SCHEMES,
+    SCORER_OVERRIDES,
+    PairingScheme,
+    Protocol,
+    ProtocolOptions,
+    RankingOptions,
+    ranking_options,
 )

@@ -41,8 +41,13 @@ from pydantic import StrictBool
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
+    SCHEMES,
+    SCORER_OVERRIDES,
     JsonDict,
     JsonObject,
+    Protocol,
+    ProtocolOptions,
+    RankingOptions,
     Roster,
     System,
     UserError,
@@ -51,13 +56,6 @@ from parlai_ext.core import (
     known_values,
     nearest,
     options_of,
-)
-from parlai_ext.core.protocol import (
-    SCHEMES,
-    SCORER_OVERRIDES,
-    Protocol,
-    ProtocolOptions,
-    RankingOptions,
 )
 from parlai_ext.core.records import Record, WholeNumber
 from parlai_ext.files.model_cards import (

@@ -15,6 +15,7 @@ import numpy as np
 import scipy
 
 from parlai_ext.core import (
+    IMPORTED,
     Dialogue,
     Opener,
     ScoredDialogue,
@@ -25,7 +26,6 @@ from parlai_ext.core import (
     is_floor,
     known_values,
 )
-from parlai_ext.core.protocol import IMPORTED
 from parlai_ext.judge_check.perturbations import turns_before
 from parlai_ext.judge_check.record import SAMPLE, Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman

@@ -20,6 +20,7 @@ from pathlib import Path
 from parlai_ext.core import (
     CLOSE,
     GIVEN_JUDGED,
+    SCHEMES,
     Dialogue,
     JsonObject,
     Opener,
@@ -34,7 +35,6 @@ from parlai_ext.core import (
     scorer_name,
     signature_line,
 )
-from parlai_ext.core.protocol import SCHEMES
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check

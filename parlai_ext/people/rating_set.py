@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, StrictBool
 
 from parlai_ext.core import (
+    SCHEMES,
     JsonObject,
     UserError,
     chunks,
@@ -42,7 +43,6 @@ from parlai_ext.core import (
     optional,
     require_known,
 )
-from parlai_ext.core.protocol import SCHEMES
 from parlai_ext.core.records import (
     RealNumber,
     Record,

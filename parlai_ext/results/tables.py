@@ -8,8 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.core import Dialogue, Pairing, ScoredDialogue, dialogue_means, frozen
-from parlai_ext.core.protocol import SCHEMES
+from parlai_ext.core import (
+    SCHEMES,
+    Dialogue,
+    Pairing,
+    ScoredDialogue,
+    dialogue_means,
+    frozen,
+)
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.ranking.games import Game, RawScores
 from parlai_ext.ranking.intervals import distinct_openers

@@ -22,11 +22,17 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, field_serializer, model_validator
 
 from parlai_ext.core import (
+    IMPORTED,
+    MOST_DIALOGUES,
+    SCHEMES,
     Dialogue,
     JsonObject,
     JudgeModel,
     Opener,
     Pairing,
+    PairingScheme,
+    Protocol,
+    ProtocolOptions,
     Recorded,
     Roster,
     ScoredDialogue,
@@ -43,14 +49,6 @@ from parlai_ext.core import (
     short_hash,
     shortened,
     signature_line,
-)
-from parlai_ext.core.protocol import (
-    IMPORTED,
-    MOST_DIALOGUES,
-    SCHEMES,
-    PairingScheme,
-    Protocol,
-    ProtocolOptions,
 )
 from parlai_ext.core.records import (
     Number,

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from parlai_ext.core.protocol import PLAYED, SCHEMES, PairingScheme
+from parlai_ext.core import PLAYED, SCHEMES, PairingScheme
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.collect.test_preflight import says as fixed
