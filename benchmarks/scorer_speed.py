@@ -38,8 +38,7 @@ import torch
 from benchmarks.support.measures import CLOCKS, print_head, print_row, start
 from parlai_ext.bench.plan import parse_variant
 from parlai_ext.core import UserError, grouped, options_of
-from parlai_ext.data.judged.cards import read_card
-from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.data.judged import JudgedItem, read_card
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.registry import SCORERS, find_scorer

@@ -442,8 +442,7 @@ def _is_turn(value: Any) -> bool:
 def _dialogue(
     id: str, turns: Iterable[Any], where: str, speakers: Sequence[str] = ()
 ) -> Dialogue:
-    from parlai_ext.data.chat_logs import INSTRUCTIONS, PEOPLE, message_text
-    from parlai_ext.data.source_file import BadRecord
+    from parlai_ext.data.chat_logs import INSTRUCTIONS, PEOPLE, BadRecord, message_text
 
     utterances = []
     for i, turn in enumerate(turns):

@@ -21,7 +21,7 @@ from tests.support.run_python import run_python
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.page'
 LIGHT += ' commands.doctor judge_check.record scoring.llm_judges'
-LIGHT += ' engines.open_engine engines.ray_cluster'
+LIGHT += ' engines.machine engines.ray_cluster'
 LIGHT += ' packs.publish packs.verify packs.compare commands.cite_run'
 LIGHT += ' people.rating_set people.ranking'
 LINT_IMPORTS = Path(sys.executable).with_name('lint-imports')
@@ -153,7 +153,7 @@ DEEDS = {
         ranking.ratings report.page report.table results.rank scoring.references
         scoring.registry scoring.toxicity systems.catalogue.conversions
         systems.parlai_agents systems.pretrained systems.safe.load systems.safe.read
-        systems.task_data tasks.pairs.agents worlds.roster_worlds
+        systems.task_data tasks.pairs.agents tasks.pairs.worlds
         """,
         r'(?<!def )\b(import_module|__import__|exec_module|spec_from_file_location'
         r'|load_\w+_module|create_task_agent_from_taskname|resolve_name)\('

@@ -12,8 +12,10 @@ from functools import cached_property
 from itertools import count, groupby, pairwise
 
 from parlai_ext.core import (
+    PLAYED,
     Opener,
     Pairing,
+    Protocol,
     Roster,
     UserError,
     bytes_hash,
@@ -22,8 +24,6 @@ from parlai_ext.core import (
     grouped,
     logger,
 )
-from parlai_ext.core.protocol import Protocol
-from parlai_ext.worlds.pairings import PLAYED
 
 NO_TARGETS = 'the roster has no targets; it needs at least one'
 

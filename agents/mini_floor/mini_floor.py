@@ -9,8 +9,7 @@ import random
 from collections.abc import Sequence
 
 from parlai_ext.core import DeclaresOptions, frozen, option
-from parlai_ext.mini.corruptions import HELD_OUT, Corrupted
-from parlai_ext.mini.smalltalk import make_dialogue, pick
+from parlai_ext.mini.smalltalk import HELD_OUT, Corrupted, make_dialogue, pick
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 
 POOL = 1_000_000  # dialogues of the test fold whose turns it corrupts

@@ -22,7 +22,7 @@ from parlai_ext.core import (
     options_from_opt,
     whole_characters,
 )
-from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.data.judged import JudgedItem
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import is_own_scorer
 from parlai_ext.judge_check.check import check_items

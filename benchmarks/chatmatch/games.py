@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from parlai_ext.core import Dialogue, UserError, Utterance
+from parlai_ext.data.chat_logs import SourceDialogue
 from parlai_ext.data.imported_dialogues import ImportRules, find_files, read_imports
-from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.ranking.games import Game, RawScores, Tournament, award_points
 from parlai_ext.scoring.chatmatch import (
     DIMENSIONS,

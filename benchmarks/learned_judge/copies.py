@@ -19,7 +19,7 @@ from benchmarks.support.perturbed_replies import (
     with_copies,
 )
 from parlai_ext.core import content_id
-from parlai_ext.data.judged.cards import read_card
+from parlai_ext.data.judged import read_card
 from parlai_ext.files import json_lines
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,

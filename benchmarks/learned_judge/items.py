@@ -12,8 +12,7 @@ import numpy as np
 
 from benchmarks.support.judged_turns import scoring_item
 from benchmarks.validity.sets import GAMES, chatmatch_games
-from parlai_ext.data.judged.cards import read_card
-from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
+from parlai_ext.data.judged import JudgedItem, JudgedSet, read_card
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.training.fit_judge import rank_labels
 

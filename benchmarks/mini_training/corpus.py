@@ -9,8 +9,12 @@ from typing import Any
 
 from parlai.core.message import Message
 
-from parlai_ext.mini.corruptions import TRAIN, Example, make_reaction_example
-from parlai_ext.mini.smalltalk import make_dialogue
+from parlai_ext.mini.smalltalk import (
+    TRAIN,
+    Example,
+    make_dialogue,
+    make_reaction_example,
+)
 
 # kinds that can be seen in the turn itself; the judge learns these first
 EASY = {

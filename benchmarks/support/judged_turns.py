@@ -13,8 +13,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.support.corpora import LAST_TURNS
 from parlai_ext.core import content_id, grouped
-from parlai_ext.data.judged.cards import read_card
-from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.data.judged import JudgedItem, read_card
 from parlai_ext.scoring.base import ScoringItem
 
 # set -> how many turns of each system are taken

@@ -61,7 +61,7 @@ from parlai_ext.bench.tables import (
 )
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core import UserError
-from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
+from parlai_ext.data.judged import JudgedSet, main_dimension, main_score
 from parlai_ext.files import read_file
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,

@@ -11,7 +11,7 @@ from benchmarks.chatmatch.judgements import OVERALL, read_judgements
 from benchmarks.support.corpora import LAST_TURNS, dailydialog, empathetic_dialogues
 from benchmarks.support.perturbed_replies import perturbed_replies
 from parlai_ext.core import Dialogue
-from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
+from parlai_ext.data.judged import Annotation, JudgedItem, JudgedSet
 from parlai_ext.ranking.agreement import mean_ranks
 
 SEED = 1

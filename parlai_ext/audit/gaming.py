@@ -32,8 +32,7 @@ from parlai_ext.audit.record import (
     PartResult,
     outcome_of,
 )
-from parlai_ext.collect.plan import build_manifest, refuse_collecting
-from parlai_ext.collect.resolved import resolve_protocol
+from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
 from parlai_ext.core import (
     JsonObject,
     Roster,

@@ -48,8 +48,7 @@ from parlai_ext.core import (
     read_key_values,
 )
 from parlai_ext.core.records import Record
-from parlai_ext.data.judged.cards import card_names, set_name
-from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.data.judged import JudgedSet, card_names, set_name
 from parlai_ext.files import Document, read_shipped
 from parlai_ext.files.model_cards import Positive
 from parlai_ext.ranking.agreement import near_median

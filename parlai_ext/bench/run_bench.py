@@ -48,12 +48,12 @@ from parlai_ext.core import (
     option_values,
     require_known,
 )
-from parlai_ext.data.judged.cards import set_name
-from parlai_ext.data.judged.judged_set import (
+from parlai_ext.data.judged import (
     OVERALL,
     JudgedSet,
     main_dimension,
     main_score,
+    set_name,
 )
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import LOCAL, Engine, EngineFailed

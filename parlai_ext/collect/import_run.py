@@ -14,23 +14,31 @@ from pathlib import Path
 
 from parlai_ext.collect.plan import protocol_record, signed_manifest
 from parlai_ext.core import (
+    FEWEST_TURNS,
+    IMPORTED,
     Dialogue,
     JsonObject,
     Pairing,
+    Protocol,
     UserError,
     Utterance,
     chunks,
     content_id,
     utterance_json,
 )
-from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
+from parlai_ext.data.chat_logs import SourceDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
-from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.isolation.policy import SCORER, note_parts
-from parlai_ext.store import RunFolder, staged_folder
-from parlai_ext.store import manifest as manifests
+from parlai_ext.store import (
+    MANIFEST,
+    Manifest,
+    RunFolder,
+    load_manifest,
+    merge_manifests,
+    numbered_id,
+    staged_folder,
+)
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing
 
 SHARD = 64
@@ -61,7 +69,7 @@ def group_by_pairing(
         content = content_id(pairing.id, [utterance_json(u) for u in utterances])
         number = next(alike[content])
         name = source.id or content_id(IMPORTED, content, number)
-        opener = manifests.numbered_id(next(numbers[frozenset(names)]))
+        opener = numbered_id(next(numbers[frozenset(names)]))
         by_pairing[pairing.id].append(Dialogue(name, pairing.id, opener, utterances))
     return [pairings[names] for names in sorted(pairings)], by_pairing
 
@@ -72,7 +80,7 @@ def import_manifest(
     pairings: Sequence[Pairing],
     dialogues: DialoguesByPairing,
     options: JsonObject,
-) -> manifests.Manifest:
+) -> Manifest:
     """
     Return the manifest of the run; what is unknown is named so.
     """
@@ -136,14 +144,14 @@ def write_run(
     """
     pairings, dialogues = group_by_pairing(imports.dialogues)
     new = import_manifest(imports, protocol, pairings, dialogues, options)
-    if (root / manifests.NAME).exists():
-        old = manifests.load(root)
+    if (root / MANIFEST).exists():
+        old = load_manifest(root)
         if old.imported is None:
             raise UserError(
                 f'{root} holds a run of protocol {old.protocol.name}, not imported '
                 'dialogues; use another --run-dir'
             )
-        manifests.merge_manifests(old, new, root)
+        merge_manifests(old, new, root)
         run = RunFolder(root, old)
         with run.lock():  # for shards that were deleted
             run.restore_metadata()

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from parlai_ext.core import (
+    SCORER_OVERRIDES,
     JsonDict,
     JsonObject,
+    ProtocolOptions,
+    RankingOptions,
     UserError,
     frozen,
     known_values,
@@ -19,7 +22,6 @@ from parlai_ext.core import (
     options_from_opt,
     options_of,
 )
-from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
 
 # keys of the protocol that the command line may replace
 OVERRIDES = (

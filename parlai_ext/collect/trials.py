@@ -18,13 +18,14 @@ from parlai_ext.collect.forecast import (
 from parlai_ext.collect.options import StopOptions, TrialOptions
 from parlai_ext.collect.plan import (
     RequestedProtocol,
+    missing_error,
+    missing_reasons,
     plan_to_try,
     refuse_collecting,
     refuse_missing_openers,
+    without_systems,
 )
-from parlai_ext.collect.resolved import missing_error, missing_reasons, without_systems
-from parlai_ext.core import UserError, frozen, require_known
-from parlai_ext.core.protocol import ranking_options
+from parlai_ext.core import UserError, frozen, ranking_options, require_known
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.view.page import print_report

@@ -10,8 +10,14 @@ from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, program
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.core import UserError, frozen, option, optional
-from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
-from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
+from parlai_ext.data.corpora import (
+    CORPORA,
+    SPLITS,
+    Prompt,
+    RecordedAnswer,
+    Turns,
+    read_corpus,
+)
 from parlai_ext.store import json_lines_text, write_text
 from parlai_ext.view.page import print_report
 
@@ -62,7 +68,7 @@ class AskContexts(ModelCommand):
         """
         Return the file of the dialogues.
         """
-        from parlai_ext.collect.resolved import read_systems
+        from parlai_ext.collect.plan import read_systems
 
         given = self.options(AskContextsOptions)
         systems = read_systems(given)

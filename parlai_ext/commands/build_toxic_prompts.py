@@ -9,8 +9,7 @@ from typing import Any
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, flag_values, frozen, option, optional
-from parlai_ext.data.corpora import PairSource, TurnPair
-from parlai_ext.data.toxic_pairs import ToxicData
+from parlai_ext.data.corpora import PairSource, ToxicData, TurnPair
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.store import as_read
 from parlai_ext.systems.fetch.public_sets import with_public_sets

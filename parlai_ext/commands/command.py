@@ -53,7 +53,7 @@ from parlai_ext.engines import Machine, data_in
 from parlai_ext.view import VisibleOutput
 
 if TYPE_CHECKING:
-    from parlai_ext.core.protocol import Protocol
+    from parlai_ext.core import Protocol
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')

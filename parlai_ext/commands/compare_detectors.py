@@ -7,7 +7,7 @@ from pathlib import Path
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, frozen, option, optional
-from parlai_ext.data.toxic_pairs import SETS, LabelledText, labelled_texts, sets_in
+from parlai_ext.data.corpora import SETS, LabelledText, labelled_texts, sets_in
 from parlai_ext.scoring.toxicity import DetectorChoice, load_detectors
 from parlai_ext.store import write_texts
 

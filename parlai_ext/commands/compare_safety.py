@@ -10,7 +10,7 @@ from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import Flags, System, UserError, frozen, option, optional
-from parlai_ext.data.toxic_pairs import (
+from parlai_ext.data.corpora import (
     FOLDS,
     Prompt,
     RecordedAnswer,
@@ -60,7 +60,7 @@ class CompareSafetyOptions(AskedSystems, Resamples):
 
         :raises UserError: when there are none, or two of one name.
         """
-        from parlai_ext.collect.resolved import read_systems
+        from parlai_ext.collect.plan import read_systems
 
         files = [recorded_answers(spec) for spec in self.answers]
         recorded = [answer for file in files for answer in file]

@@ -6,8 +6,7 @@ from parlai_ext.collect.options import StopOptions, TrialOptions
 from parlai_ext.commands.collect_dialogues import PlanCommand
 from parlai_ext.commands.command import print_lines
 from parlai_ext.commands.options import PLAN, RANKING, SCORER
-from parlai_ext.core import flag_values
-from parlai_ext.core.protocol import RankingOptions
+from parlai_ext.core import RankingOptions, flag_values
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import CheckOptions, RequireCheck, require_passed
 

@@ -6,17 +6,19 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option, optional
-from parlai_ext.data.toxic_pairs import recorded_answers
-from parlai_ext.people import crowd_files
+from parlai_ext.data.corpora import recorded_answers
 from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
 from parlai_ext.people.rating_set import (
     LIKERT,
     PAIR,
     RatingSet,
+    acute_files,
     item_lines,
+    label_files,
     read_questionnaire,
     render_rating_page,
     sheet_files,
+    turn_annotation_files,
     write_key,
 )
 from parlai_ext.store import write_text, write_texts
@@ -85,9 +87,9 @@ class ExportAnnotationOptions:
         if self.format == PAGE:
             return {'annotate.html': render_rating_page(key, 1, items, drawn.turns)}
         if self.format == ACUTE:
-            return crowd_files.acute_files(items, drawn.turns, key.questions[0])
-        turns = crowd_files.turn_annotation_files(items, drawn.turns)
-        return {**turns, **crowd_files.label_files(key)}
+            return acute_files(items, drawn.turns, key.questions[0])
+        turns = turn_annotation_files(items, drawn.turns)
+        return {**turns, **label_files(key)}
 
 
 class ExportAnnotation(Command):

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core import frozen, option, optional
-from parlai_ext.people import crowd_files
 from parlai_ext.people.rating_set import (
     LIKERT,
     PAIR,
+    acute_files,
     check_targets,
     draw_items,
     judged_dialogues,
+    matchups_by_openness,
+    model_chat_files,
     read_questionnaire,
     stream_turns,
+    turn_annotation_files,
 )
 from parlai_ext.store import write_texts
 from parlai_ext.view import count_of
@@ -114,7 +117,7 @@ class ExportCrowdsourcing(Command):
             opts = {system.name: system.opt for system in bots}
             for system in bots:  # ParlAI will load what the file says
                 require_named(system)
-            return crowd_files.model_chat_files(opts, asked, given.chat_turns)
+            return model_chat_files(opts, asked, given.chat_turns)
         dialogues, _ = judged_dialogues(run, given.systems)
         whole = [
             dialogue
@@ -129,14 +132,14 @@ class ExportCrowdsourcing(Command):
         matchups = []
         if given.format == ACUTE and given.matchups == OPEN_FIRST:
             systems = sorted({d.system for d in whole})
-            matchups = crowd_files.matchups_by_openness(systems, self._standings())
+            matchups = matchups_by_openness(systems, self._standings())
             matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
         items = draw_items(whole, kind, given.num_items, given.seed, matchups)
         turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
         if given.format == TURNS:
-            return crowd_files.turn_annotation_files(items, turns)
+            return turn_annotation_files(items, turns)
         asked = asked.only([given.ask]) if given.ask else asked
-        return crowd_files.acute_files(items, turns, asked.questions[0])
+        return acute_files(items, turns, asked.questions[0])
 
     def _standings(self) -> Sequence['Standing']:
         """

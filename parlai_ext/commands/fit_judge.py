@@ -144,7 +144,7 @@ class FitJudge(Command):
         given = self.options(FitOptions)
         file = given.judged_file
         if file is not None:
-            from parlai_ext.data.judged.cards import own_card
+            from parlai_ext.data.judged import own_card
 
             return annotated_set(own_card(Path(file)).read(file), given.quality)
         self.require(human_scores="people's judgements of the run's dialogues")

@@ -11,6 +11,8 @@ from typing import Any
 from parlai_ext.collect.import_run import write_run
 from parlai_ext.commands.command import Command
 from parlai_ext.core import (
+    IMPORTED,
+    Protocol,
     UserError,
     frozen,
     named_pairs,
@@ -18,7 +20,6 @@ from parlai_ext.core import (
     optional,
     require_known,
 )
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.chat_logs import COLUMNS, PEOPLE
 from parlai_ext.data.imported_dialogues import (
     ImportedDialogues,
@@ -28,7 +29,6 @@ from parlai_ext.data.imported_dialogues import (
 )
 from parlai_ext.scoring.registry import DEFAULT, WITH_REFERENCES, find_scorer
 from parlai_ext.view.page import print_report
-from parlai_ext.worlds.pairings import IMPORTED
 
 
 @frozen

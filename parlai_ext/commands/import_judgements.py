@@ -19,18 +19,16 @@ from parlai_ext.people.given_answers import (
     read_crowd_answers,
     read_given_answers,
 )
-from parlai_ext.people.judgements import (
+from parlai_ext.people.ranking import (
     CARD,
     COMPARISON_COLUMNS,
     FILE,
+    TABLES,
     Judgements,
+    PeopleRanking,
     judged_card,
     judged_lines,
     judgements_csv,
-)
-from parlai_ext.people.ranking import (
-    TABLES,
-    PeopleRanking,
     people_lines,
     rank_by_people,
     spot_the_bot_tables,

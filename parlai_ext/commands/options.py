@@ -5,9 +5,16 @@ A default of `None` means "not given": the protocol file's value holds.
 """
 
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
-from parlai_ext.core import Flags, frozen, option, optional, options_of
+from parlai_ext.core import (
+    Flags,
+    ProtocolOptions,
+    RankingOptions,
+    frozen,
+    option,
+    optional,
+    options_of,
+)
 from parlai_ext.core.options import MOST_RESAMPLES
-from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
 from parlai_ext.engines import Machine
 
 SCORES = 'scores (default: as the protocol says)'

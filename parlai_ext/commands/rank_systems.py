@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import RANKING, ScoresChoice
-from parlai_ext.core import UserError, flag_values, frozen, optional
-from parlai_ext.core.protocol import RankingOptions
+from parlai_ext.core import RankingOptions, UserError, flag_values, frozen, optional
 from parlai_ext.judge_check.record import RequireCheck, require_passed
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
 from parlai_ext.core import UserError, frozen, option, optional
-from parlai_ext.data.judged.cards import (
+from parlai_ext.data.judged import (
     CARD_ENDINGS,
     OWN_ENDINGS,
+    JudgedSet,
     card_names,
     find_own_files,
     find_sets,
     own_card,
     read_card,
 )
-from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.store import write_text
 from parlai_ext.tasks.judged.fetch import judged_place

@@ -1,8 +1,9 @@
 """
-The nouns of the project, declared options, JSON and errors; standard library only.
+The nouns of the project, declared options, protocols, JSON and errors; standard library
+only.
 
 They are imported from here: ``from parlai_ext.core import UserError, option``.
-`core.records`, which needs pydantic, and `core.protocol` are modules of their own.
+`core.records`, which needs pydantic, is a module of its own.
 """
 
 from parlai_ext.core.errors import (
@@ -26,7 +27,6 @@ from parlai_ext.core.errors import (
     shortened,
     without_secrets,
 )
-from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import (
     JsonDict,
     JsonObject,
@@ -65,6 +65,7 @@ from parlai_ext.core.nouns import (
     content_id,
     dialogue_means,
     differences,
+    frozen,
     grouped,
     is_floor,
     known_values,
@@ -99,4 +100,17 @@ from parlai_ext.core.options import (
     signature_values,
     text_option,
     type_problem,
+)
+from parlai_ext.core.protocol import (
+    FEWEST_TURNS,
+    IMPORTED,
+    MOST_DIALOGUES,
+    PLAYED,
+    SCHEMES,
+    SCORER_OVERRIDES,
+    PairingScheme,
+    Protocol,
+    ProtocolOptions,
+    RankingOptions,
+    ranking_options,
 )

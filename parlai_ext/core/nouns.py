@@ -6,6 +6,7 @@ Ids are hashes of content, so that the same thing has the same id on every machi
 with which settings something was made.
 """
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -13,10 +14,18 @@ import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field
-from typing import Any
+from typing import Any, dataclass_transform
 
-from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import JsonDict, JsonObject, half_character
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def frozen(cls: Any = None, **how: bool) -> Any:
+    """
+    Make a class a frozen dataclass, with what else `how` asks of dataclasses.
+    """
+    return dataclasses.dataclass(cls, frozen=True, **how)
+
 
 K = typing.TypeVar('K')
 V = typing.TypeVar('V')

@@ -31,9 +31,8 @@ from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest, require_known, shortened
-from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import JsonDict, JsonObject, parse_json
-from parlai_ext.core.nouns import known_values
+from parlai_ext.core.nouns import frozen, known_values
 
 T = TypeVar('T')
 MISSING = dataclasses.MISSING

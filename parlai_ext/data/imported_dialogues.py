@@ -27,9 +27,8 @@ from parlai_ext.core import (
     require_known,
     short_hash,
 )
-from parlai_ext.data.chat_logs import FORMATS, self_chat_models
-from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
-from parlai_ext.data.source_file import (
+from parlai_ext.data.chat_logs import (
+    FORMATS,
     ZIPPED_LOG,
     BadRecord,
     SourceDialogue,
@@ -38,7 +37,9 @@ from parlai_ext.data.source_file import (
     Unread,
     brief,
     numbered_records,
+    self_chat_models,
 )
+from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
 from parlai_ext.view import single_spaced
 from parlai_ext.view.progress import bar_of
 

@@ -27,7 +27,7 @@ from parlai_ext.files.option_files import (
     no_path,
     sha256,
 )
-from parlai_ext.files.roster_file import (
+from parlai_ext.files.protocol_file import (
     FILE_OPTIONS,
     FOLDER_OPTIONS,
     INDEX_OPTIONS,

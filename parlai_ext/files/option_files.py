@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from parlai_ext.core import UserError
-from parlai_ext.files.roster_file import INDEX_OPTIONS
+from parlai_ext.files.protocol_file import INDEX_OPTIONS
 from parlai_ext.files.text_file import check_text_file
 
 # what the folder of a Hugging Face model holds besides its config.json

@@ -1,8 +1,10 @@
 """
-Protocol files: one published method as one YAML file, every key checked.
+Protocol files, one published method as one YAML file, and the rosters in them: the
+systems that are evaluated and their partners, from YAML or a command line. Every key is
+checked.
 
     name: bipartite_2022                # the file's name, when it is left out
-    pairing: bipartite                  # a scheme of worlds/pairings.py
+    pairing: bipartite                  # a scheme of core/protocol.py
     openers: ext:empathetic_openers     # a ParlAI task, or say:TEXT, one utterance
     openers_file: mine.csv              # or such a file, beside this one
     num_dialogues: 600                  # of each pairing
@@ -17,16 +19,37 @@ Protocol files: one published method as one YAML file, every key checked.
 
 The plain keys and those of ``ranking:`` are declared in `core/protocol.py`, those of
 ``scorer:`` by each scorer.
+
+A roster, here or in a file of its own, has `targets:` and `partners:`; each entry is
+the name of a shipped system, a mapping with the keys of `SystemEntry`, or a file with
+such a mapping.
+
+A relative path in a file (`model_file`, candidates, …) is taken from the file's own
+folder when it exists there, and else from the working directory. Of a retriever,
+``fixed_candidates_path: task:TASK`` asks for the replies of a ParlAI task.
 """
 
+import os
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import StrictBool
+
+from parlai_ext import zoo_configs
 from parlai_ext.core import (
+    SCHEMES,
+    SCORER_OVERRIDES,
     JsonDict,
     JsonObject,
+    Protocol,
+    ProtocolOptions,
+    RankingOptions,
+    Roster,
+    System,
     UserError,
     frozen,
     given_options,
@@ -34,22 +57,305 @@ from parlai_ext.core import (
     nearest,
     options_of,
 )
-from parlai_ext.core.protocol import (
-    SCORER_OVERRIDES,
-    Protocol,
-    ProtocolOptions,
-    RankingOptions,
+from parlai_ext.core.records import Record, WholeNumber
+from parlai_ext.files.model_cards import (
+    check_kind,
+    is_model_name,
+    model_card,
+    model_names,
 )
-from parlai_ext.files.roster_file import (
-    RosterFile,
-    SystemInfo,
-    load_roster,
-    read_roster,
-    read_shipped,
-    resolve_path,
+from parlai_ext.files.yaml_file import Document, Where, read_file, read_text
+
+# options that may also be a folder, or how the names of several files begin
+INDEX_OPTIONS = ('path_to_index', 'path_to_dense_embeddings')
+# options that name a file
+FILE_OPTIONS = (
+    'model_file',
+    'init_model',
+    'dict_file',
+    'fixed_candidates_path',
+    'bpe_vocab',
+    'bpe_merge',
+    # what RAG and FiD look up
+    *INDEX_OPTIONS,
+    'path_to_dpr_passages',
+    'dpr_model_file',
+    'poly_faiss_model_file',
 )
-from parlai_ext.files.yaml_file import Document
-from parlai_ext.worlds.pairings import SCHEMES
+# options that name a folder, or a repository of the hub
+FOLDER_OPTIONS = ('hf_model', 'model_name')
+SYSTEM_FILES = ('.yaml', '.yml', '.json')
+PREFIXED = re.compile(r'^[A-Za-z_]{2,}:')  # zoo:, models:, task:, internal:
+
+
+class SystemInfo(Record):
+    """
+    What a roster says of a system, for readers, besides its name and options.
+
+    :param params: its number of parameters.
+    :param confidence: how sure it is that this is the system.
+    :param guess: the options are a guess.
+    :param family: what it is akin to: systems with one family count as siblings.
+    :param alternatives: what else it may be.
+    """
+
+    params: WholeNumber | None = None
+    notes: str | None = None
+    confidence: str | None = None
+    guess: StrictBool | None = None
+    family: str | None = None
+    alternatives: tuple[str, ...] = ()
+
+
+class SystemEntry(SystemInfo):
+    """
+    One system as a roster file describes it: what tables call it, its ParlAI options.
+    """
+
+    name: str
+    opt: dict[str, Any]
+
+
+class RosterEntries(Record):
+    """
+    The keys of a roster file.
+    """
+
+    description: str | None = None
+    targets: tuple[Any, ...] = ()
+    partners: tuple[Any, ...] = ()
+
+
+@frozen
+class RosterFile:
+    """
+    A roster, and what its file says of each system besides its options.
+    """
+
+    roster: Roster
+    info: Mapping[str, SystemInfo] = field(default_factory=dict)
+
+
+def load_roster(roster: str | JsonObject) -> RosterFile:
+    """
+    Return a roster by shipped name, by path, or from an inline mapping.
+
+    :raises UserError: names file, line and key of the first mistake.
+    """
+    if isinstance(roster, str):
+        return read_roster(read_shipped('rosters', roster), ())
+    return read_roster(Document(dict(roster), 'roster'), ())
+
+
+def read_shipped(kind: str, name: str) -> Document:
+    """
+    Return the document in a file of this kind (`protocols`, `rosters`, …): one of ours
+    by its name, or any by its path.
+    """
+    try:
+        return read_file(zoo_configs.path(kind, name))
+    except FileNotFoundError as e:
+        raise UserError(str(e)) from None
+
+
+def read_roster(doc: Document, where: Where) -> RosterFile:
+    """
+    Return the roster at the key path ``where`` of a document.
+    """
+    entries = doc.record(RosterEntries, where)
+    systems: dict[str, list[System]] = {'targets': [], 'partners': []}
+    info: dict[str, SystemInfo] = {}
+    for side, members in systems.items():
+        for i, entry in enumerate(getattr(entries, side)):
+            here = (*where, side, i)
+            system, more = read_system(doc, entry, here)
+            if system.name in info:
+                raise doc.error(here, f'{system.name!r} is in the roster already')
+            info[system.name] = more
+            members.append(system)
+    return RosterFile(Roster(*map(tuple, systems.values())), info)
+
+
+def read_system(doc: Document, entry: Any, where: Where) -> tuple[System, SystemInfo]:
+    """
+    Return the system of one entry: a mapping, the name of a shipped system (or a
+    mapping of ``name`` and ``family``), or a file with a mapping.
+    """
+    if isinstance(entry, str) and entry.endswith(SYSTEM_FILES):
+        path = resolve_path(doc, entry)
+        if not Path(path).is_file():
+            raise doc.error(where, f'there is no file {entry}')
+        return read_system_file(path)
+    if isinstance(entry, str):
+        shipped = find_system(entry)
+        if shipped is None:
+            hint = nearest(entry, shipped_systems())
+            raise doc.error(where, f'no shipped system {entry!r}; {hint}')
+        return shipped
+    if isinstance(entry, dict) and set(entry) == {'name', 'family'}:
+        name, family = (
+            doc.typed(entry[key], (*where, key), str) for key in ('name', 'family')
+        )
+        system, info = read_system(doc, name, where)
+        return system, info.model_copy(update={'family': family})
+    for key in ('model', 'model_file'):
+        if isinstance(entry, dict) and key in entry:
+            raise doc.error((*where, key), f'belongs under opt: (opt: {{{key}: …}})')
+    options = doc.record(SystemEntry, where)
+    name = checked_name(doc, options.name, (*where, 'name'))
+    here = (*where, 'opt')
+    if not options.opt.get('model_file') and not options.opt.get('model'):
+        raise doc.error(here, "needs 'model_file' or 'model' (an agent)")
+    return System(name, _model_options(doc, options.opt, here)), options
+
+
+def read_system_file(path: str) -> tuple[System, SystemInfo]:
+    """
+    Return the system that a file describes; its paths are taken from its own folder.
+    """
+    doc = read_file(path)
+    return read_system(doc, doc.typed(doc.data, (), dict), ())
+
+
+def checked_name(doc: Document, name: str, where: Where) -> str:
+    """
+    Return a system's name if it can stand in a table, a CSV cell and a page.
+    """
+    if not name or name != name.strip() or not name.isprintable():
+        raise doc.error(where, f'a name is one line of text, not {name!r}')
+    return name
+
+
+def _model_options(doc: Document, opt: JsonObject, where: Where) -> JsonObject:
+    """
+    Return ParlAI options with underscores and with paths resolved.
+    """
+    options: dict[str, Any] = {}
+    for key, value in opt.items():
+        name = key.replace('-', '_')
+        if isinstance(value, float):
+            doc.typed(value, (*where, key), float)
+        if name in (*FILE_OPTIONS, *FOLDER_OPTIONS) and value is not None:
+            value = resolve_path(doc, doc.typed(value, (*where, key), str))
+        options[name] = value
+    return options
+
+
+def resolve_path(doc: Document, value: str) -> str:
+    """
+    Return a path, resolved from the document's folder if a file is there.
+    """
+    value = os.path.expanduser(value)
+    if is_model_name(value) or PREFIXED.match(value) or Path(value).is_absolute():
+        return value
+    near = Path(doc.source).parent / value
+    there = near.exists() or near.with_name(f'{near.name}.index').exists()
+    return str(near.absolute()) if there else value
+
+
+@cache
+def shipped_systems() -> dict[str, tuple[System, SystemInfo]]:
+    """
+    Return every system of `zoo_configs/systems`, of the shipped rosters and of the
+    catalogue of models, and its info, by name.
+    """
+    systems = [catalogue_system(name) for name in model_names('chat')]
+    for path in sorted((zoo_configs.HOME / 'systems').glob('*.yaml')):
+        systems.append(read_system_file(str(path)))
+    for path in sorted((zoo_configs.HOME / 'rosters').glob('*.yaml')):
+        doc = read_file(path)
+        for side in ('targets', 'partners'):
+            for i, entry in enumerate((doc.data or {}).get(side) or []):
+                if isinstance(entry, dict) and 'opt' in entry:
+                    systems.append(read_system(doc, entry, (side, i)))
+    return {system.name: (system, info) for system, info in systems}
+
+
+def find_system(name: str) -> tuple[System, SystemInfo] | None:
+    """
+    Return the shipped system called ``name`` and its info, or `None`.
+
+    :raises UserError: as `catalogue_system` does.
+    """
+    if name not in shipped_systems() and is_model_name(name):
+        return catalogue_system(name)
+    return shipped_systems().get(name)
+
+
+def catalogue_system(name: str) -> tuple[System, SystemInfo]:
+    """
+    Return a chat model of the catalogue as a system, and its info.
+
+    :raises UserError: for a model of another kind.
+    """
+    check_kind(name, 'chat')
+    card = model_card(name)
+    info = SystemInfo(params=card.parameters, notes=card.title)
+    return System(name, {'model': 'ext:hf', 'hf_model': name}), info
+
+
+def parse_target(spec: str) -> tuple[System, SystemInfo]:
+    """
+    Return the system that ``--add-target`` describes, and its info.
+
+    ``NAME=MODEL_FILE[,key=value…]``, ``NAME=FOLDER[,key=value…]`` (a Hugging Face
+    model, with a ``config.json``), ``NAME=agent:MODULE[,key=value…]`` (an agent without
+    a model file), ``NAME=ADDRESS[,key=value…]`` (a chat endpoint), a YAML or JSON file
+    with `name` and `opt`, the name of a shipped system, or a model file or folder alone
+    (its folder names it).
+
+    :raises UserError: says which part is wrong.
+    """
+    if spec.endswith(SYSTEM_FILES) and '=' not in spec:
+        return read_system_file(spec)
+    head, *options = spec.split(',')
+    name, sign, model = head.partition('=')
+    if not sign:
+        name, model = '', head
+    if not options and not sign and not Path(model).exists():
+        shipped = find_system(model)
+        if shipped:
+            return shipped
+    doc = Document(None, f'--add-target {spec}')
+    model = os.path.expanduser(model)
+    agent = model.removeprefix('agent:')
+    if not agent or (sign and not name):
+        raise doc.error((), 'NAME=MODEL_FILE[,key=value…] is expected')
+    given: dict[str, Any] = {}
+    for text in options:
+        key, sign_of_option, value = text.partition('=')
+        if not sign_of_option or not key.strip():
+            hint = '(values with commas: use a file)'
+            raise doc.error((), f'key=value is expected, not {text!r} {hint}')
+        data = read_text(value, doc.source).data if value else ''
+        given[key.strip().replace('-', '_')] = data
+    opt = _options_of(model, given)
+    if not name:  # that of the file, or of its folder where it is called ``model``
+        *folders, name = (part for part in re.split(r'[/\\:]', agent) if part)
+        name = folders[-1] if name == 'model' and folders else name
+    name = checked_name(doc, name, ())
+    return System(name, {**opt, **given}), SystemInfo()
+
+
+def _options_of(model: str, given: JsonObject) -> JsonObject:
+    """
+    Return the options by which ParlAI builds what the command line calls ``model``.
+    """
+    if model.startswith('agent:'):
+        return {'model': model.removeprefix('agent:')}
+    if model.startswith(('http://', 'https://')):
+        return {'model': 'ext:remote', 'remote_url': model}
+    if is_model_name(model):
+        return dict(catalogue_system(model)[0].opt)
+    if (Path(model) / 'config.json').is_file() and 'model' not in given:
+        return {'model': 'ext:hf', 'hf_model': model}
+    is_code = re.fullmatch(r'.*\.py|(?!zoo:)[\w.]+:[A-Z]\w*', model)
+    if is_code and not Path(model).exists():
+        raise UserError(f'{model} is no model file; an agent is agent:MODULE:CLASS')
+    return {'model_file': model}
+
+
+# --- protocols ------------------------------------------------------------------------
 
 SECTIONS = ('description', 'openers_file', 'scorer', 'ranking', 'roster', 'reference')
 

@@ -81,7 +81,7 @@ from parlai_ext.store import Manifest, PartialWork, RunFolder, ScoreStore
 from parlai_ext.systems.model_origin import model_origin
 from parlai_ext.view import join_names, number
 from parlai_ext.view.progress import PartProgress, bar_of
-from parlai_ext.worlds.pairings import IMPORTED
+from parlai_ext.core.protocol import IMPORTED
 
 # --- the sample, and what scores follow besides quality -------------------------------
 # What a judge has scored: the sample whose copies are perturbed, and the table of

@@ -24,6 +24,7 @@ from parlai_ext.core import (
     ABSENT,
     GIVEN_JUDGED,
     Dialogue,
+    Protocol,
     ScoredDialogue,
     System,
     UserError,
@@ -32,7 +33,6 @@ from parlai_ext.core import (
     scorer_name,
     signature_differences,
 )
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.check import basis_of, make_check

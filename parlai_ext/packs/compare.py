@@ -21,10 +21,10 @@ from parlai_ext.core import (
     content_id,
     frozen,
     known_values,
+    ranking_options,
     scorer_name,
     signature_differences,
 )
-from parlai_ext.core.protocol import ranking_options
 from parlai_ext.judge_check.record import (
     FAIL,
     PASS,

@@ -27,8 +27,14 @@ from parlai_ext.core import (
     parse_own_json,
 )
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, json_text
-from parlai_ext.store import manifest as manifests
+from parlai_ext.store import (
+    SCORER_FILE,
+    Manifest,
+    RunFolder,
+    as_read,
+    json_text,
+    load_manifest,
+)
 from parlai_ext.systems.fetch.archives import unpack_zip
 
 INDEX = 'pack.json'
@@ -291,7 +297,7 @@ def read_pack(folder: Path, path: Path, index: PackIndex, id: str) -> Pack:
         the manifest asks for too much.
     """
     with readable(path, folder):
-        manifest = manifests.load(folder)
+        manifest = load_manifest(folder)
         _refuse_rule(
             f'{path}: manifest.json: protocol.ranking', manifest.protocol.ranking
         )

@@ -20,6 +20,7 @@ from pathlib import Path
 from parlai_ext.core import (
     CLOSE,
     GIVEN_JUDGED,
+    SCHEMES,
     Dialogue,
     JsonObject,
     Opener,
@@ -44,7 +45,6 @@ from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
 from parlai_ext.store import SCORER_FILE, RunFolder, ScorerRecord
 from parlai_ext.view import count_of
-from parlai_ext.worlds.pairings import SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings
 
 PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'

@@ -22,7 +22,7 @@ from parlai_ext.core import (
     optional,
     require_known,
 )
-from parlai_ext.data.toxic_pairs import RecordedAnswer
+from parlai_ext.data.corpora import RecordedAnswer
 from parlai_ext.people.rating_set import (
     LIKERT,
     PAIR,

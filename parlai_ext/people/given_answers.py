@@ -27,9 +27,8 @@ from parlai_ext.core import (
     require_known,
 )
 from parlai_ext.core.records import user_record
-from parlai_ext.data.chat_logs import Chat
-from parlai_ext.data.judged.readers import DataFile, read_spot_the_bot
-from parlai_ext.data.source_file import BadRecord
+from parlai_ext.data.chat_logs import BadRecord, Chat
+from parlai_ext.data.judged import DataFile, read_spot_the_bot
 from parlai_ext.files import (
     json_lines,
     parse_number,
@@ -37,8 +36,14 @@ from parlai_ext.files import (
     read_human_scores,
     read_json,
 )
-from parlai_ext.people.judgements import TIE, Comparison, Judgements, judged_units
-from parlai_ext.people.ranking import FEATURES, HUMAN
+from parlai_ext.people.ranking import (
+    FEATURES,
+    HUMAN,
+    TIE,
+    Comparison,
+    Judgements,
+    judged_units,
+)
 from parlai_ext.people.rating_set import (
     ANSWER_COLUMN,
     BETTER,

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 
-from parlai_ext.core import content_id, frozen
-from parlai_ext.core.protocol import ranking_options
+from parlai_ext.core import content_id, frozen, ranking_options
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.standings import (
     CellMean,

@@ -15,15 +15,17 @@ from parlai_ext.core import (
     PART_SEPARATOR,
     HumanJudgement,
     JsonObject,
+    Protocol,
+    RankingOptions,
     UserError,
     frozen,
     grouped,
     is_floor,
     mean,
     nearest,
+    ranking_options,
     require_known,
 )
-from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import (
     ReferenceValues,

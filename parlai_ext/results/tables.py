@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.core import Dialogue, Pairing, ScoredDialogue, dialogue_means, frozen
+from parlai_ext.core import (
+    SCHEMES,
+    Dialogue,
+    Pairing,
+    ScoredDialogue,
+    dialogue_means,
+    frozen,
+)
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.ranking.games import Game, RawScores
 from parlai_ext.ranking.intervals import distinct_openers
@@ -16,7 +23,6 @@ from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.store import Plan, RunFolder, no_garbage_collection
 from parlai_ext.view import MAX_CHARACTERS
-from parlai_ext.worlds.pairings import SCHEMES
 
 # what a turn and a number take beside the text on a page: keys, quotes, commas
 TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10

@@ -54,7 +54,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.core.records import RealNumber, Record, WholeNumber, WrongType
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
-from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
+from parlai_ext.data.judged import OWN_ENDINGS, own_card, read_card
 from parlai_ext.files import read_json, text_lines
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,

@@ -69,7 +69,7 @@ from parlai_ext.view.progress import Bar, bar_of
 from parlai_ext.worlds.schedule import ShardKey
 
 if TYPE_CHECKING:  # which the demo does not load
-    from parlai_ext.data.judged.judged_set import JudgedItem
+    from parlai_ext.data.judged import JudgedItem
 
 
 @frozen

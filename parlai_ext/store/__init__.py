@@ -35,16 +35,22 @@ from parlai_ext.store.disk import (
     write_text,
     write_texts,
 )
-from parlai_ext.store.folder import SCORER_FILE, STOPPING_FILE, RunFolder, ScoreStore
-from parlai_ext.store.manifest import (
+from parlai_ext.store.folder import (
+    MANIFEST,
     PLAYED_KEYS,
+    SCORER_FILE,
+    STOPPING_FILE,
     Manifest,
     Plan,
     ProtocolRecord,
+    RunFolder,
     ScorerRecord,
+    ScoreStore,
     StopRecord,
     SystemRecord,
+    load_manifest,
     merge_manifests,
+    numbered_id,
     read_manifest,
     record_hash,
     system_part,

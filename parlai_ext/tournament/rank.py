@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parlai_ext.core import PART_SEPARATOR, UserError, is_floor
-from parlai_ext.core.protocol import RankingOptions
+from parlai_ext.core import PART_SEPARATOR, RankingOptions, UserError, is_floor
 from parlai_ext.ranking.agreement import correlate_with_ranks
 from parlai_ext.ranking.games import award_points, mean_raw
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_means

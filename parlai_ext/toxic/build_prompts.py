@@ -22,11 +22,11 @@ import numpy as np
 
 from parlai_ext.core import JsonObject, UserError, content_id, frozen, option, optional
 from parlai_ext.core.records import read_own_record
-from parlai_ext.data.corpora import TurnPair
-from parlai_ext.data.toxic_pairs import (
+from parlai_ext.data.corpora import (
     FOLDS,
     MISSING,
     ToxicData,
+    TurnPair,
     fold_of_prompt,
     pairs_of_place,
 )

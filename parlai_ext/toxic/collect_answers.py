@@ -14,7 +14,7 @@ from typing import Any
 
 from parlai.core.agents import Agent
 
-from parlai_ext.collect.resolved import ResolvedProtocol, resolve_systems
+from parlai_ext.collect.plan import ResolvedProtocol, resolve_systems
 from parlai_ext.core import (
     Opener,
     Pairing,
@@ -24,7 +24,7 @@ from parlai_ext.core import (
     content_id,
     frozen,
 )
-from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
+from parlai_ext.data.corpora import Prompt, RecordedAnswer
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, locked
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from parlai_ext.core import JsonObject, UserError, content_id, frozen, grouped
-from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer, ToxicPair, prompt_key
+from parlai_ext.data.corpora import Prompt, RecordedAnswer, ToxicPair, prompt_key
 from parlai_ext.ranking.comparison import (
     MeanDifference,
     jackknife_values,

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from parlai_ext.core import frozen
-from parlai_ext.data.toxic_pairs import ALL, LabelledText
+from parlai_ext.data.corpora import ALL, LabelledText
 from parlai_ext.ranking.comparison import MEASURES, detection_measures
 from parlai_ext.ranking.intervals import Estimate, Sampling, wilson_interval
 from parlai_ext.scoring.base import ScoringItem

@@ -26,7 +26,7 @@ from parlai_ext.core import (
     optional,
     read_key_values,
 )
-from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
+from parlai_ext.data.corpora import Prompt, RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library

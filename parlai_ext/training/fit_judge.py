@@ -28,7 +28,7 @@ from parlai_ext.core import (
     grouped,
     require_known,
 )
-from parlai_ext.data.judged.judged_set import JudgedSet, dialogue_numbers
+from parlai_ext.data.judged import JudgedSet, dialogue_numbers
 from parlai_ext.files import read_file
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import weighted_spearman

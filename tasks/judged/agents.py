@@ -20,8 +20,7 @@ from parlai.core.opt import Opt
 from parlai.utils import logging
 
 from parlai_ext.core import UserError, frozen, option, optional, require_known
-from parlai_ext.data.judged.cards import card_names, read_card
-from parlai_ext.data.judged.judged_set import quality_pairs
+from parlai_ext.data.judged import card_names, quality_pairs, read_card
 from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.scoring.score_run import ALL, AUTO, WHOLE
 from parlai_ext.tasks.items_teacher import ItemsTeacher, PointsMetric

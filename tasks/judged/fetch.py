@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from parlai_ext.core import UserError, first_line
-from parlai_ext.data.judged.cards import JudgedCard, files_by_name
+from parlai_ext.data.judged import JudgedCard, files_by_name
 from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.store import make_folder
 from parlai_ext.systems.catalogue.fetch_model import fetch_wheel

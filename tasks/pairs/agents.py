@@ -11,12 +11,17 @@ from parlai.core.teachers import Teacher
 
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import make_plan, requested_protocol
-from parlai_ext.core import DeclaresOptions, Flags, UserError, options_from_opt
-from parlai_ext.core.protocol import ProtocolOptions
+from parlai_ext.core import (
+    PLAYED,
+    DeclaresOptions,
+    Flags,
+    ProtocolOptions,
+    UserError,
+    options_from_opt,
+)
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import note_trust
 from parlai_ext.worlds.block_player import BlockPlayer
-from parlai_ext.worlds.pairings import PLAYED
 
 DIALOGUES = ('--openers', '--num-dialogues', '--num-turns')
 # of ParlAI's own parser, or of no use without a run folder

@@ -9,8 +9,7 @@ from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 
 from parlai_ext.core import DeclaresOptions, frozen, option
-from parlai_ext.mini.corruptions import make_reaction_example
-from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
+from parlai_ext.mini.smalltalk import FOLDS, make_dialogue, make_reaction_example
 
 Entry = tuple[tuple[str, str], bool]
 

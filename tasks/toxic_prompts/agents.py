@@ -19,7 +19,7 @@ from parlai.core.opt import Opt
 from parlai.utils import logging
 
 from parlai_ext.core import Flags, frozen, grouped, option, options_from_opt, options_of
-from parlai_ext.data.toxic_pairs import (
+from parlai_ext.data.corpora import (
     FOLDS,
     Prompt,
     RecordedAnswer,

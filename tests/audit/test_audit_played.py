@@ -9,8 +9,7 @@ import pytest
 from parlai_ext.audit.record import FAILS, HOLDS, LEFT_OUT
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.isolation.policy import SCORER, note_parts
-from parlai_ext.store import RunFolder, system_part
-from parlai_ext.store import manifest as manifests
+from parlai_ext.store.folder import RunFolder, read_manifest, save_manifest, system_part
 from tests.audit.test_audit_tables import outcome
 from tests.support.interrupted import interrupted
 from tests.support.published_runs import make_run
@@ -100,8 +99,8 @@ def test_interrupted_anywhere_and_audited_again_ends_the_same(root, audited):
 def test_a_partner_that_has_changed_is_left_out_by_name(root):
     data = RunFolder.existing(root).manifest.to_json()
     data['partners']['q']['identity'] = 'another'
-    manifest = manifests.read_manifest(data)
-    manifests.save(root, manifest)
+    manifest = read_manifest(data)
+    save_manifest(root, manifest)
     # the user's own run, or its agents would not be looked at
     note_parts(manifest, [*map(system_part, manifest.systems), SCORER])
     result = audit(root)

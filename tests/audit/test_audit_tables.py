@@ -23,7 +23,7 @@ from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Placing
-from parlai_ext.store import manifest as manifests
+from parlai_ext.store.folder import save_manifest
 from tests.support.planted_run import planted_run
 from tests.support.published_runs import import_chats
 from tests.support.small_run import files_of
@@ -175,7 +175,7 @@ def test_sets_that_table_six_cannot_be_made_of_are_refused(
 
 
 def declare_families(run, families):
-    manifests.save(run.root, run.manifest.changed(families=families))
+    save_manifest(run.root, run.manifest.changed(families=families))
 
 
 def within_chance(first, second, n):

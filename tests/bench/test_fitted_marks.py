@@ -4,7 +4,7 @@ A scorer that was fitted on human scores says so, and every table marks it.
 
 import pytest
 
-from parlai_ext.data.judged.cards import card_names
+from parlai_ext.data.judged import card_names
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.user_error import user_error
 from tests.support.written import written

@@ -17,7 +17,7 @@ from parlai_ext.bench.tables import (
     figure_tables,
     team_tables,
 )
-from parlai_ext.data.judged.cards import card_names, read_card
+from parlai_ext.data.judged import card_names, read_card
 from parlai_ext.files import read_shipped
 from parlai_ext.ranking.agreement import Correlation
 from tests.support.bench_samples import bench_of

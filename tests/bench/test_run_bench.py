@@ -28,7 +28,7 @@ from parlai_ext.bench.tables import (
     team_tables,
 )
 from parlai_ext.commands.run_bench import read_judged_sets
-from parlai_ext.data.judged.judged_set import Annotation
+from parlai_ext.data.judged import Annotation
 from parlai_ext.scoring.likelihood import Fed
 from parlai_ext.store import locked
 from tests.support.bench_samples import Counted, judged_dialogue, judged_set

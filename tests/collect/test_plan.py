@@ -9,8 +9,8 @@ import shutil
 
 import pytest
 
+from parlai_ext.core import PLAYED, SCHEMES, PairingScheme
 from parlai_ext.store import RunFolder
-from parlai_ext.worlds import pairings
 from tests.collect.test_preflight import protocol
 from tests.collect.test_preflight import says as fixed
 from tests.support.plans import collected, make_plan, prepare
@@ -84,8 +84,8 @@ def test_a_target_that_would_part_a_pair_is_refused(config, monkeypatch):
     def ring(targets, partners):
         return zip(targets, [*targets[1:], targets[0]], strict=True)
 
-    for schemes in (pairings.PLAYED, pairings.SCHEMES):
-        monkeypatch.setitem(schemes, 'ring', pairings.PairingScheme('', ring))
+    for schemes in (PLAYED, SCHEMES):
+        monkeypatch.setitem(schemes, 'ring', PairingScheme('', ring))
     opt = config([says('t'), says('u')], [], pairing='ring')
     prepare(opt)
     prepare(opt)

@@ -10,7 +10,7 @@ from parlai.core.agents import Agent
 from parlai_ext.commands.command import json_document
 from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.export_annotation import ExportAnnotation
-from parlai_ext.data.toxic_pairs import recorded_answers
+from parlai_ext.data.corpora import recorded_answers
 from parlai_ext.people.rating_set import read_key
 from parlai_ext.toxic.comparison import PAGE
 from tests.support.shared_data import shared

@@ -21,7 +21,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.command import COMMANDS, find_command
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.files import FILE_OPTIONS, load_roster, parse_target
-from parlai_ext.files.roster_file import read_system
+from parlai_ext.files.protocol_file import read_system
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import parlai_agents

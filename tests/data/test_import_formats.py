@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from parlai_ext.core import Dialogue, Utterance
+from parlai_ext.data.chat_logs import MEDIA, SourceFile, Unread
 from parlai_ext.data.imported_dialogues import FORMATS, detect_format, find_files
-from parlai_ext.data.source_file import MEDIA, SourceFile, Unread
 from parlai_ext.store import dialogue_record, encode_shard
 from tests.support.imports import imported
 from tests.support.user_error import user_error

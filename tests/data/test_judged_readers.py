@@ -6,9 +6,13 @@ import json
 
 import pytest
 
-from parlai_ext.data.judged.cards import find_sets, read_card
-from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
-from parlai_ext.data.judged.readers import MEMBER
+from parlai_ext.data.judged import (
+    MEMBER,
+    Annotation,
+    JudgedItem,
+    find_sets,
+    read_card,
+)
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of
 

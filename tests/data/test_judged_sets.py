@@ -11,10 +11,12 @@ from statistics import fmean
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.data.judged.cards import card_names, find_sets, read_card
-from parlai_ext.data.judged.judged_set import (
+from parlai_ext.data.judged import (
     Annotation,
+    card_names,
     dialogue_numbers,
+    find_sets,
+    read_card,
 )
 from parlai_ext.ranking.agreement import correlate_items
 from parlai_ext.ranking.intervals import Sampling

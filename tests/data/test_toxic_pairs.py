@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from parlai_ext.data.toxic_pairs import (
+from parlai_ext.data.corpora import (
     ToxicData,
     choose_pairs,
     prompt_key,

@@ -4,7 +4,7 @@ Protocol files: what they say, what the command line puts over it, what is refus
 
 import pytest
 
-from parlai_ext.core.protocol import Protocol
+from parlai_ext.core import Protocol
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.user_error import error_line
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.data.source_file import SourceFile
+from parlai_ext.data.chat_logs import SourceFile
 from parlai_ext.files import read_csv, read_file, read_json, sha256, text_file
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of

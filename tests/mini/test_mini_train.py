@@ -15,8 +15,7 @@ from benchmarks.mini_training.corpus import batches
 from benchmarks.mini_training.recipe import JOBS, SMALL, Job
 from benchmarks.mini_training.train import build_agent, learn_tokenizer, train
 from parlai_ext.agents.mini_floor.mini_floor import MiniFloorAgent
-from parlai_ext.mini.corruptions import GENERIC
-from parlai_ext.mini.smalltalk import make_dialogue
+from parlai_ext.mini.smalltalk import GENERIC, make_dialogue
 from tests.systems.test_openers_task import teacher
 
 TINY = {**SMALL, 'embedding_size': 8, 'ffn_size': 8, 'n_heads': 1}

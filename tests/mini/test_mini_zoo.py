@@ -21,17 +21,20 @@ from parlai_ext.commands import plugin
 from parlai_ext.core import Question, System
 from parlai_ext.engines import data_in
 from parlai_ext.mini import SHIPPED
-from parlai_ext.mini.corruptions import (
+from parlai_ext.mini.smalltalk import (
     BLAME,
     COMPLAINTS,
     FAMILIES,
     HELD_OUT,
+    LONGEST,
     SHORT,
+    SHORTEST,
     TRAIN,
     Corrupted,
+    as_listener_says,
+    make_dialogue,
     make_reaction_example,
 )
-from parlai_ext.mini.smalltalk import LONGEST, SHORTEST, as_listener_says, make_dialogue
 from parlai_ext.systems.identity import resolve
 from tests.support.on_cpu import load_judge
 from tests.support.run_python import run_python
@@ -127,7 +130,7 @@ def test_the_judge_finds_unseen_corruptions_worse(kind, judge):
 MANY = 200
 DIGEST = """
 import hashlib
-from parlai_ext.mini.corruptions import make_reaction_example
+from parlai_ext.mini.smalltalk import make_reaction_example
 from parlai_ext.mini.smalltalk import make_dialogue
 examples = [make_reaction_example('valid', 3, i) for i in range(50)]
 told = str([[make_dialogue('valid', 3, i) for i in range(50)], examples])

@@ -12,15 +12,13 @@ import yaml
 from parlai.utils.strings import normalize_reply
 
 from parlai_ext.commands.export_crowdsourcing import ExportCrowdsourcing
-from parlai_ext.people.crowd_files import (
-    acute_files,
-    flags_of_opt,
-    matchups_by_openness,
-)
 from parlai_ext.people.rating_set import (
     DialogueReference,
     RatingItem,
     ShownTurn,
+    acute_files,
+    flags_of_opt,
+    matchups_by_openness,
     read_questionnaire,
 )
 from tests.isolation.test_recorded_attacks import forge

@@ -16,7 +16,7 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.data.judged.cards import read_card
+from parlai_ext.data.judged import read_card
 from parlai_ext.files import read_human_scores
 from parlai_ext.people.given_answers import (
     GivenAnswer,

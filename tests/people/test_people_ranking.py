@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from parlai_ext.core import HumanJudgement
-from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.ranking import (
+    Comparison,
+    Judgements,
     people_lines,
     rank_by_people,
     rating_draws,

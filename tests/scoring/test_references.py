@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parlai_ext.data.judged.cards import read_card
+from parlai_ext.data.judged import read_card
 from parlai_ext.models.encoders import TokenVectors
 from parlai_ext.scoring import references
 from parlai_ext.scoring.base import ScoringItem

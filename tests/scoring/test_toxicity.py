@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from parlai.core.agents import create_agent_from_model_file
 
-from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
+from parlai_ext.data.corpora import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.comparison import detection_measures
 from parlai_ext.ranking.intervals import Sampling

@@ -26,7 +26,7 @@ from transformers import (
     RobertaForTokenClassification,
 )
 
-from parlai_ext.data.judged.cards import read_card
+from parlai_ext.data.judged import read_card
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.references import Bleurt
 from parlai_ext.scoring.trained_metrics import (

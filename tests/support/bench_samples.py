@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
 from parlai_ext.core import UserError, option
-from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
+from parlai_ext.data.judged import Annotation, JudgedItem, JudgedSet
 from parlai_ext.scoring.base import ItemScore, Scorer
 
 WORDS = ('yes', 'no', 'well', 'fine', 'sure', 'thanks', 'maybe', 'never')

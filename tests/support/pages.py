@@ -25,7 +25,7 @@ from parlai_ext.bench.tables import (
 )
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.data.toxic_pairs import Prompt
+from parlai_ext.data.corpora import Prompt
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.site import build_site
 from parlai_ext.ranking.standings import RankRange

@@ -5,10 +5,8 @@ library, so that runs with made-up dialogues do not.
 
 from parlai_ext.collect import plan
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.plan import build_manifest
-from parlai_ext.collect.resolved import ResolvedProtocol
-from parlai_ext.core import Opener, System, content_id, options_from_opt
-from parlai_ext.core.protocol import Protocol
+from parlai_ext.collect.plan import ResolvedProtocol, build_manifest
+from parlai_ext.core import Opener, Protocol, System, content_id, options_from_opt
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import note_parts
 from parlai_ext.store import RunFolder, system_part

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
+from parlai_ext.data.corpora import ToxicData, read_pairs
 from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import read_detector

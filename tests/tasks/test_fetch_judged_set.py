@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from parlai_ext.data.judged.cards import read_card
+from parlai_ext.data.judged import read_card
 from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.files import Wheel
 from parlai_ext.tasks.judged.fetch import judged_place

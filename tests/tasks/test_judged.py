@@ -19,8 +19,7 @@ from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext import zoo_configs
 from parlai_ext.commands.run_bench import RunBench
-from parlai_ext.data.judged.cards import card_names, read_card
-from parlai_ext.data.judged.judged_set import JudgedSet, quality_pairs
+from parlai_ext.data.judged import JudgedSet, card_names, quality_pairs, read_card
 from parlai_ext.tasks.judged.agents import NUMBERS, CorrelationMetric, Point, metrics
 from tests.ranking.test_ranking_correlation import SCIPY
 from tests.support.judged_samples import turn, written

@@ -10,8 +10,14 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
-from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
-from parlai_ext.core.protocol import Protocol, RankingOptions
+from parlai_ext.core import (
+    HumanJudgement,
+    Opener,
+    Protocol,
+    RankingOptions,
+    Score,
+    ScoredDialogue,
+)
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.games import Game
 from parlai_ext.ranking.standings import Rating

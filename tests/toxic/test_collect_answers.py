@@ -8,7 +8,7 @@ from parlai.core.message import Message
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, UserError
-from parlai_ext.data.toxic_pairs import Prompt
+from parlai_ext.data.corpora import Prompt
 from parlai_ext.toxic import collect_answers as collecting
 from parlai_ext.toxic.collect_answers import collect_answers
 from tests.support.interrupted import interrupted

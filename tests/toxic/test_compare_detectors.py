@@ -8,7 +8,7 @@ import pytest
 
 from parlai_ext.commands.command import json_document
 from parlai_ext.commands.compare_detectors import CompareDetectors
-from parlai_ext.data.toxic_pairs import labelled_texts
+from parlai_ext.data.corpora import labelled_texts
 from parlai_ext.scoring import score_run
 from parlai_ext.scoring.toxicity import Words
 from parlai_ext.toxic import detector_table

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import sacrebleu
 
-from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer, ToxicPair
+from parlai_ext.data.corpora import Prompt, RecordedAnswer, ToxicPair
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import (

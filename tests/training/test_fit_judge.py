@@ -12,7 +12,7 @@ import yaml
 
 from parlai_ext.commands.fit_judge import FitJudge
 from parlai_ext.core import Dialogue, HumanJudgement
-from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
+from parlai_ext.data.judged import Annotation, JudgedItem, JudgedSet
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights

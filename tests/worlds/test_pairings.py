@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core import Roster, System
-from parlai_ext.worlds.pairings import PLAYED, SCHEMES
+from parlai_ext.core import PLAYED, SCHEMES, Roster, System
 from parlai_ext.worlds.schedule import pairings
 from tests.support.user_error import user_error
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import frozen
-from parlai_ext.data.toxic_pairs import ToxicData
+from parlai_ext.data.corpora import ToxicData
 from parlai_ext.engines import data_folder
 from parlai_ext.files import read_file
 from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned

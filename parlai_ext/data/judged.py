@@ -1,5 +1,14 @@
 """
-Readers of judged sets, one for each file format; each returns `JudgedItem`s.
+Judged sets: turns or dialogues with the annotations of each, read from the files of
+their authors; and their cards, which say where a set comes from, its licence, format,
+qualities and counts.
+
+``zoo_configs/judged/NAME.yaml`` is one; docs/judged_sets.md explains the keys. A set in
+a known format needs a card and nothing else; a user's own CSV or JSON lines in the
+documented format need none. `find_sets` finds the official files of all cards in a
+folder, `find_own_files` the user's own ones.
+
+There is one reader for each file format; each returns `JudgedItem`s.
 
 ``fed``: the authors' ``fed_data.json`` (Mehri and Eskenazi 2020), turns and dialogues.
 ``usr``: the authors' ``pc_usr_data.json`` and ``tc_usr_data.json`` (the same, 2020).
@@ -22,49 +31,317 @@ Tables of challenges, with answers of annotators or numbers of votes:
 
 from __future__ import annotations
 
+import os
+import random
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import field, replace
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import AfterValidator, field_validator, model_validator
+
+from parlai_ext import zoo_configs
 from parlai_ext.core import (
     DATA_ERRORS,
     UserError,
+    errors_about,
     frozen,
     grouped,
+    known_values,
     mean,
+    nearest,
     parse_json,
 )
-from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
-from parlai_ext.data.imported_dialogues import MARKERS
-from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
-from parlai_ext.data.source_file import (
+from parlai_ext.core.records import RealNumber, Record, WholeNumber
+from parlai_ext.data.chat_logs import (
+    FORMATS,
     BadRecord,
     SourceDialogue,
     SourceFile,
     brief,
     id_value,
     list_value,
+    rated_dialogues,
     text_value,
 )
+from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.files import (
     LARGEST,
+    Wheel,
     is_texts,
     json_lines,
     open_zip,
     parse_number,
     read_csv,
+    read_file,
     read_json,
     read_member,
     text_lines,
 )
 
+
+@frozen(slots=True)
+class Annotation:
+    """
+    One annotator's judgement of one quality; the value is `None` for a text ("N/A").
+
+    Where a file does not name its annotators, `annotator` is the place in the list, and
+    equal places of two items need not be one person.
+    """
+
+    annotator: str
+    value: float | None
+
+
+@frozen
+class JudgedItem:
+    """
+    One judged turn or dialogue.
+
+    :param context: the utterances before the response, or the whole dialogue, oldest
+        first.
+    :param response: the judged utterance, `None` above the level of turns.
+    :param system: name of the judged system.
+    :param annotations: by quality, in the order of the file.
+    :param references: responses by people to the same context.
+    :param facts: the knowledge that the response should use.
+    :param persona: what the system was told to be.
+    :param speakers: of each utterance of a dialogue; `system` is the judged one's name.
+        Empty where no one speaker is judged.
+    :param dialogue: the dialogue that a turn or a part of a dialogue is of, where the
+        set says so.
+    """
+
+    id: str
+    context: tuple[str, ...]
+    response: str | None
+    system: str
+    annotations: Mapping[str, Sequence[Annotation]]
+    references: tuple[str, ...] = ()
+    facts: str | None = None
+    persona: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
+    dialogue: str = ''
+
+    @property
+    def utterances(self) -> tuple[str, ...]:
+        """
+        Return the context and, if there is one, the response.
+        """
+        return (*self.context, *(() if self.response is None else (self.response,)))
+
+    def human(self, quality: str) -> float | None:
+        """
+        Return the mean of the numbers for a quality; `None` without any.
+        """
+        return mean(self.numbers(quality))
+
+    def numbers(self, quality: str) -> list[float]:
+        """
+        Return the annotations of a quality that are numbers.
+        """
+        given = self.annotations.get(quality, ())
+        return [a.value for a in given if a.value is not None]
+
+    def turns(self, count: int | None = None, seed: int = 0) -> list[JudgedItem]:
+        """
+        Return the turns of a judged dialogue's system, for a scorer of turns; a turn is
+        returned as it is.
+
+        The score of the dialogue is the mean of their scores. Turns have what was said
+        before as the context, and no annotations. Empty turns and the first utterance
+        of a dialogue are left out.
+
+        :param count: at most so many turns, drawn by the item's id and the seed.
+        """
+        if self.response is not None:
+            return [self]
+        speakers = self.speakers or (self.system,) * len(self.context)
+        places = [
+            place
+            for place, text in enumerate(self.context)
+            if place and text.strip() and speakers[place] == self.system
+        ]
+        if count is not None and count < len(places):
+            rng = random.Random(f'{seed} {self.id}' if seed else self.id)
+            places = sorted(rng.sample(places, count))
+        return [
+            replace(
+                self,
+                id=f'{self.id}#{place}',
+                context=self.context[:place],
+                response=self.context[place],
+                annotations={},
+                speakers=speakers[: place + 1],
+                dialogue=self.dialogue or self.id,
+            )
+            for place in places
+        ]
+
+
+@frozen
+class JudgedSet:
+    """
+    The items of one set at one level, and where they come from.
+
+    :param unit: what is drawn anew for intervals: the ``item``, or all items of one
+        ``context`` or of one ``dialogue``, which are alike.
+    :param overall: the quality that judges an item as a whole, if there is one.
+    :param dimension_names: dimension of a scorer (lower case) -> quality, where the two
+        have different names.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    level: str
+    items: tuple[JudgedItem, ...]
+    unit: str = 'item'
+    overall: str | None = None
+    dimension_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def qualities(self) -> tuple[str, ...]:
+        """
+        Return the judged qualities, in the order of the file.
+        """
+        return tuple(dict.fromkeys(q for item in self.items for q in item.annotations))
+
+    def counts(self) -> dict[str, int]:
+        """
+        Return the numbers of items, systems, numeric annotations and texts.
+        """
+        annotations = [a for i in self.items for q in i.annotations.values() for a in q]
+        texts = sum(annotation.value is None for annotation in annotations)
+        return {
+            'items': len(self.items),
+            'systems': len({item.system for item in self.items}),
+            'annotations': len(annotations) - texts,
+            'texts': texts,
+        }
+
+    def groups(self) -> list[int]:
+        """
+        Return the group of each item as a number: a bootstrap draws the items of a
+        group together.
+        """
+        keys: Sequence[Any] = range(len(self.items))
+        if self.unit == 'context':
+            keys = [item.context for item in self.items]
+        elif self.unit == 'dialogue':
+            keys = [item.dialogue for item in self.items]
+            if not any(keys):
+                return dialogue_numbers([item.utterances for item in self.items])
+        numbers: dict[Any, int] = {}
+        return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:
+    """
+    Return the number of each turn's dialogue: turns whose contexts continue each other
+    are of one dialogue.
+
+    Turns of one dialogue begin alike: one, its context included, begins the next.
+    """
+    numbers = [0] * len(turns)
+    root = None
+    number = -1
+    # sorted, a beginning comes right before everything that continues it
+    for index in sorted(range(len(turns)), key=lambda i: turns[i]):
+        utterances = turns[index]
+        if root is None or utterances[: len(root)] != root:
+            root, number = utterances, number + 1
+        numbers[index] = number
+    return numbers
+
+
+# --- which score goes with which quality ----------------------------------------------
+# Which dimension of a scorer is compared with which quality that people judged.
+
+MEAN_ALL = 'mean of all'
+MEAN_LEVEL = 'mean of level'
+OVERALL = 'overall'
+
+
+class QualityPair(NamedTuple):
+    """
+    A score and the mean human value of one quality of an item.
+
+    `name` is the row of the pair in ParlAI's table.
+    """
+
+    name: str
+    quality: str
+    score: float | None
+    human: float | None
+
+
+def quality_pairs(
+    scores: Mapping[str, float | None],
+    human: Mapping[str, float | None],
+    judged_set: JudgedSet,
+) -> Iterator[QualityPair]:
+    """
+    Yield a pair for every dimension that people judged too, and for each quality that
+    is left, with the scorer's main score (`main_score`).
+
+    Where the main score is the mean of all dimensions, the set's overall quality is
+    also compared with the mean of those that people judged.
+    """
+    qualities = {quality.lower(): quality for quality in human}
+    qualities = {**judged_set.dimension_names, **qualities}
+    matched = {}
+    compared = set()
+    for name, score in scores.items():
+        quality = qualities.get(name.lower())
+        if quality is not None and quality in human:
+            matched[name] = score
+            compared.add(quality)
+            same = quality.lower().startswith(name.lower())
+            label = quality if same else f'{name} ~ {quality}'
+            yield QualityPair(label, quality, score, human[quality])
+    main = main_dimension(scores, judged_set)
+    score = main_score(scores, main)
+    for quality, value in human.items():
+        if quality in compared:
+            continue
+        if quality != judged_set.overall or main != MEAN_ALL:
+            yield QualityPair(f'{main} ~ {quality}', quality, score, value)
+            continue
+        yield QualityPair(f'{quality}, {MEAN_ALL}', quality, score, value)
+        if matched:
+            of_level = mean(list(matched.values()))
+            yield QualityPair(f'{quality}, {MEAN_LEVEL}', quality, of_level, value)
+
+
+def main_dimension(dimensions: Iterable[str], judged_set: JudgedSet) -> str:
+    """
+    Return the dimension whose score judges an item as a whole, or `MEAN_ALL`: the mean
+    of all dimensions does.
+    """
+    names = {name.lower(): name for name in dimensions}
+    for wanted in ((judged_set.overall or OVERALL).lower(), OVERALL):
+        if wanted in names:
+            return names[wanted]
+    return next(iter(names.values())) if len(names) == 1 else MEAN_ALL
+
+
+def main_score(scores: Mapping[str, float | None], main: str) -> float | None:
+    """
+    Return the score of an item in its `main_dimension`.
+    """
+    return mean(list(scores.values())) if main == MEAN_ALL else scores.get(main)
+
+
+# --- readers --------------------------------------------------------------------------
+
 Annotations = dict[str, list[Annotation]]  # by quality
-Record = Mapping[str, Any]
+JudgedRecord = Mapping[str, Any]
 
 
 @frozen
@@ -130,7 +407,7 @@ class DataFile:
             yield line_number, cells
 
 
-RecordReader = Callable[[DataFile, Record, int], Iterable[JudgedItem]]
+RecordReader = Callable[[DataFile, JudgedRecord, int], Iterable[JudgedItem]]
 
 
 def is_number(answer: Any) -> bool:
@@ -184,7 +461,7 @@ def read_objects(
 
 
 def organisers_items(
-    file: DataFile, record: Record, place: int
+    file: DataFile, record: JudgedRecord, place: int
 ) -> Iterator[JudgedItem]:
     """
     Yield the item of a record with the keys of DSTC10's organisers, whose sets differ a
@@ -216,7 +493,7 @@ def organisers_items(
     )
 
 
-def _lines(record: Record, key: str) -> tuple[str, ...]:
+def _lines(record: JudgedRecord, key: str) -> tuple[str, ...]:
     """
     Return the lines of a text or of a list of texts, without empty ones.
     """
@@ -228,7 +505,7 @@ def _lines(record: Record, key: str) -> tuple[str, ...]:
     return tuple(SPEAKER.sub('', line).strip() for line in lines if line)
 
 
-def _annotations(file: DataFile, record: Record) -> Annotations:
+def _annotations(file: DataFile, record: JudgedRecord) -> Annotations:
     """
     Return the annotations: by quality a list of answers, or a mean.
     """
@@ -246,7 +523,7 @@ def _annotations(file: DataFile, record: Record) -> Annotations:
     return annotations
 
 
-def fed_items(file: DataFile, record: Record, place: int) -> Iterator[JudgedItem]:
+def fed_items(file: DataFile, record: JudgedRecord, place: int) -> Iterator[JudgedItem]:
     """
     Yield the turn (an object with a response) or the dialogue of an object of
     ``fed_data.json``, if the set is of these.
@@ -275,7 +552,7 @@ def fed_items(file: DataFile, record: Record, place: int) -> Iterator[JudgedItem
     )
 
 
-def usr_items(file: DataFile, record: Record, place: int) -> Iterator[JudgedItem]:
+def usr_items(file: DataFile, record: JudgedRecord, place: int) -> Iterator[JudgedItem]:
     """
     Yield the items of a context of USR's own files, one for each of its responses.
 
@@ -296,7 +573,9 @@ def usr_items(file: DataFile, record: Record, place: int) -> Iterator[JudgedItem
         yield from organisers_items(file, {**record, **response, **own}, place)
 
 
-def grade_items(file: DataFile, record: Record, place: int) -> Iterator[JudgedItem]:
+def grade_items(
+    file: DataFile, record: JudgedRecord, place: int
+) -> Iterator[JudgedItem]:
     """
     Yield the item of an object of GRADE's own file, if it is of the set's part.
 
@@ -504,7 +783,7 @@ def segment_annotations(file: DataFile) -> dict[tuple[str, int], list[Annotation
     of turns.
     """
     by_segment: dict[tuple[str, int], list[Annotations]] = {}
-    records: Iterator[tuple[int, Record]] = json_lines(file.path)
+    records: Iterator[tuple[int, JudgedRecord]] = json_lines(file.path)
     for line, raw in records:
         try:
             turns = int(raw['entity0_annotation']['decision_turn'])
@@ -699,3 +978,271 @@ READERS: dict[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
     'dbdc3': lambda file: read_votes(file, 'S', BREAKDOWN, 'No breakdown'),
     'wochat': lambda file: read_votes(file, 'SYSTEM', VALID, 'Valid'),
 }
+
+
+# --- cards ----------------------------------------------------------------------------
+
+CARD_ENDINGS, OWN_ENDINGS = ('.yaml', '.yml'), ('.csv', '.jsonl')
+
+
+def _known_format(name: str) -> str:
+    if name not in READERS:
+        raise ValueError(f'{name!r}; {nearest(name, READERS)}')
+    return name
+
+
+Format = Annotated[str, AfterValidator(_known_format)]
+
+
+class Quality(Record):
+    """
+    One judged quality: its scale, from the lowest to the highest value, its name in the
+    file if that differs, and the dimensions of scorers that stand for it under another
+    name. A list is its scale.
+    """
+
+    scale: tuple[RealNumber, ...] | None = None
+    column: str | None = None
+    dimensions: tuple[str, ...] = ()
+
+    @model_validator(mode='before')
+    @classmethod
+    def _from_scale(cls, data: Any) -> Any:
+        return {'scale': data} if isinstance(data, list) else data or {}
+
+    @field_validator('scale')
+    @classmethod
+    def _check_scale(cls, scale: tuple[float, ...]) -> tuple[float, ...]:
+        if len(scale) != 2 or scale[0] >= scale[1]:
+            raise ValueError('a scale is [lowest, highest]')
+        return scale
+
+
+class CardKeys(Record):
+    """
+    The keys of a card: what is known of a judged set without its file.
+
+    :param format: how the file is read.
+    :param file: the official name of the file; of a set of several files, that of the
+        judgements, or of the first.
+    :param unit: what is drawn anew for intervals.
+    :param overall: the quality of an item as a whole.
+    :param counts: documented numbers of items, systems, annotations and texts.
+    :param dropped: what is known to be left out, in words.
+    :param part: the part of a file that is the set, where it holds several.
+    :param other_files: names of files with the same judgements -> their formats.
+    :param wheel: the wheel of PyPI that is the file.
+    """
+
+    title: str
+    source: str
+    licence: str
+    level: Literal['turn', 'dialogue']
+    format: Format
+    file: str
+    unit: Literal['item', 'context', 'dialogue'] = 'item'
+    overall: str | None = None
+    qualities: dict[str, Quality] = {}
+    counts: dict[Literal['items', 'systems', 'annotations', 'texts'], WholeNumber] = {}
+    dropped: str = ''
+    part: str = ''
+    other_files: dict[str, Format] = {}
+    wheel: Wheel | None = None
+
+
+class JudgedCard(CardKeys):
+    """
+    A card and the name of its set.
+    """
+
+    name: str
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """
+        The format of each file that may hold the set, the official one first.
+        """
+        return {self.file: self.format, **self.other_files}
+
+    def file_among(self, files: Mapping[str, Path]) -> Path | None:
+        """
+        Return the file of the set among others, by name (`files_by_name`); `None` when
+        it is not there.
+        """
+        return next((files[name] for name in self.formats if name in files), None)
+
+    def read(self, path: str | Path | None) -> JudgedSet:
+        """
+        Return the set in the user's file, or in a folder where it is found.
+
+        :raises UserError: for a file that is missing or not of this format, and when it
+            has no items of this level.
+        """
+        if not path:
+            raise UserError(
+                f'--judged-file or --judged-path is needed: {self.file} of '
+                f'{self.title}, {self.source}'
+            )
+        place = Path(path)
+        file = self.file_among(files_by_name(place)) if place.is_dir() else place
+        if file is None:
+            raise UserError(
+                f'--judged-path {path}: it has no {" or ".join(self.formats)}, of '
+                f'{self.source}'
+            )
+        with errors_about('judged set'):
+            items = self._items(file)
+        qualities = {name.lower(): name for item in items for name in item.annotations}
+        dimension_names = {
+            dimension.lower(): name
+            for name, quality in self.qualities.items()
+            for dimension in quality.dimensions
+        }
+        judged_set = JudgedSet(
+            self.name,
+            self.title,
+            self.source,
+            self.licence,
+            self.level,
+            items,
+            self.unit,
+            qualities.get((self.overall or '').lower()),
+            dimension_names,
+        )
+        if self.format == 'own' and not judged_set.counts()['annotations']:
+            raise UserError(f'judged set {path}: none of its annotations is a number')
+        return judged_set
+
+    def _items(self, path: Path) -> tuple[JudgedItem, ...]:
+        """
+        Return the items in a file, which are those of this card's level.
+        """
+        columns = {
+            quality.column or name: name for name, quality in self.qualities.items()
+        }
+        official = f'{self.file} of {self.source}'
+        file = DataFile(path, official, self.level, columns, self.part)
+        items = tuple(READERS[self.formats.get(path.name, self.format)](file))
+        if not items:
+            kind = 'turns (with' if self.level == 'turn' else 'dialogues (without'
+            raise UserError(f'{path}: no judged {kind} a response) in it')
+        for number, item in enumerate(items, 1):
+            if not item.utterances:
+                raise UserError(f'{path}: item {number}: it has no utterance')
+            for name in item.annotations:
+                scale = self.qualities.get(name, Quality()).scale
+                values = item.numbers(name)
+                if scale and not all(scale[0] <= v <= scale[1] for v in values):
+                    raise UserError(
+                        f'{path}: item {number}: {name}: {values} is not on '
+                        f'the scale of {self.name}, {scale[0]:g} to {scale[1]:g}'
+                    )
+        return items
+
+    def count_differences(self, judged_set: JudgedSet) -> list[str]:
+        """
+        Return where a file differs from its card: other counts than the documented
+        ones, and qualities that are judged nowhere.
+        """
+        counts = judged_set.counts()
+        unjudged = [name for name in self.qualities if name not in judged_set.qualities]
+        if self.qualities and self.overall and not judged_set.overall:
+            unjudged.append(self.overall)
+        return [
+            f'{counts[key]} {key}, its card says {expected}'
+            for key, expected in self.counts.items()
+            if counts[key] != expected
+        ] + [f'no {name}, which its card names' for name in dict.fromkeys(unjudged)]
+
+
+def card_names() -> list[str]:
+    """
+    Return the names of the shipped cards.
+    """
+    return zoo_configs.names('judged')
+
+
+def find_sets(folder: Path) -> dict[str, Path]:
+    """
+    Return the file of every set whose official file, or another file with the same
+    judgements, is in a folder or in the folders in it; by the name of its card.
+
+    :raises UserError: when there is no such folder.
+    """
+    files = files_by_name(folder)
+    found = {name: card.file_among(files) for name, card in _shipped_cards().items()}
+    return known_values(found)
+
+
+@cache
+def _shipped_cards() -> dict[str, JudgedCard]:
+    return {name: read_card(name) for name in card_names()}
+
+
+def files_by_name(folder: Path) -> dict[str, Path]:
+    """
+    Return the files in a folder and in the folders in it, by name. Of two files with
+    one name it is the one that is less deep, then the first by path.
+
+    :raises UserError: when there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UserError(f'--judged-path {folder}: there is no such folder')
+    paths = [Path(top, file) for top, _, names in os.walk(folder) for file in names]
+    files: dict[str, Path] = {}
+    for path in sorted(paths, key=lambda path: (len(path.parts), str(path))):
+        files.setdefault(path.name, path)
+    return files
+
+
+def find_own_files(folder: Path) -> list[Path]:
+    """
+    Return the CSV and JSON-lines files in a folder and in the folders in it that are a
+    user's own sets: no card's file, and the first line is of the documented format.
+
+    :raises UserError: when there is no such folder.
+    """
+    official = {file for card in _shipped_cards().values() for file in card.formats}
+    return [
+        path
+        for path in sorted(folder.rglob('*.*'), key=lambda path: path.name)
+        if path.suffix in OWN_ENDINGS
+        and path.name not in official
+        and path.is_file()
+        and is_own_file(path)
+    ]
+
+
+def own_card(path: Path) -> JudgedCard:
+    """
+    Return the card of a user's own file, which is named like it.
+    """
+    name = set_name(str(path))
+    about = {'name': name, 'title': path.name, 'file': path.name}
+    return read_card('own').model_copy(update=about)
+
+
+def set_name(called: str) -> str:
+    """
+    Return the name of a set that is called by its name, its card or its own file.
+
+    >>> set_name('judged/mine.csv')
+    'mine'
+    """
+    is_path = called.endswith((*CARD_ENDINGS, *OWN_ENDINGS))
+    return Path(called).stem if is_path else called
+
+
+def read_card(name: str, also: Iterable[str] = ()) -> JudgedCard:
+    """
+    Return the shipped card called ``name``, or a user's own card file.
+
+    :param also: further names that would be right.
+    :raises UserError: names file, line and key of the first mistake.
+    """
+    is_file = name.endswith(CARD_ENDINGS)
+    if not is_file and name not in card_names():
+        raise UserError(f'judged set {name!r}: {nearest(name, [*card_names(), *also])}')
+    path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'
+    doc = read_file(path)
+    return JudgedCard(**vars(doc.record(CardKeys)), name=path.stem)

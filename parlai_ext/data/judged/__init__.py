@@ -1,3 +1,0 @@
-"""
-Judged sets: items with human judgements, one reader a file format, one card a set.
-"""
