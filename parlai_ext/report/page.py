@@ -131,7 +131,7 @@ SECTIONS = (
     'parlai_ext.tournament.section:tournament_section',
     'parlai_ext.report.table:agreement_section',
     'parlai_ext.report.table:failures_section',
-    'parlai_ext.stopping.section:stopping_section',
+    'parlai_ext.stopping.looks:stopping_section',
     'parlai_ext.audit.section:audit_section',
 )
 # what speaks against a ranking of a run
