@@ -49,10 +49,15 @@ from benchmarks.validity.sets import (
 )
 from benchmarks.validity.trust import CheckOutcome, Measured, trust_facts
 from parlai_ext import zoo_configs
-from parlai_ext.bench.bench_files import Bench, ScorerAbout, ScorerResult
+from parlai_ext.bench.bench_files import Bench, ScorerAbout, ScorerResult, Variant
 from parlai_ext.bench.compare import compare_bench
-from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
-from parlai_ext.bench.run_bench import run_bench, score_sets
+from parlai_ext.bench.run_bench import (
+    BenchPlan,
+    bench_plan,
+    parse_variant,
+    run_bench,
+    score_sets,
+)
 from parlai_ext.bench.tables import (
     BENCH_PAGE,
     bench_lines,

@@ -92,14 +92,12 @@ class RunBench(ModelCommand):
         :raises UserError: also at the end, when a scorer broke down; the rest is
             written by then.
         """
-        from parlai_ext.bench.plan import bench_plan
+        from parlai_ext.bench.run_bench import bench_plan, run_bench
 
         given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
             given.scorers, given.sets, given.config, given.max_items, given.turns
         ).in_folder(given.judged_path)
-        from parlai_ext.bench.run_bench import run_bench
-
         sets, missing = read_judged_sets(Path(given.judged_path), list(plan.sets))
         out = Path(given.out)
         with open_engine(self.options(EngineOptions), out, machine) as engine:

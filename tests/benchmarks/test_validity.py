@@ -35,9 +35,9 @@ from benchmarks.validity.trust import (
     trust_facts,
     trust_sentence,
 )
-from parlai_ext.bench.bench_files import ScorerAbout, ScorerResult, SetScores
+from parlai_ext.bench.bench_files import ScorerAbout, ScorerResult, SetScores, Variant
 from parlai_ext.bench.compare import BenchComparison
-from parlai_ext.bench.plan import Variant, bench_plan
+from parlai_ext.bench.run_bench import bench_plan
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
