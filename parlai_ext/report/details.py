@@ -60,7 +60,7 @@ def pairs_section(view: RankingView) -> Section | None:
     few = (leaders_on(view.ranking, name).few_partners for name in view.details)
     return _section(
         view,
-        lambda names, one: {'pairs': one.by_names} if len(names) > 1 else {},
+        lambda names, one: {'pairs': one.pairs} if len(names) > 1 else {},
         'pairs',
         'Pairs',
         few_partners=next(filter(None, few), ''),

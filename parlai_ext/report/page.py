@@ -9,7 +9,7 @@ believe it.
 import json
 import shlex
 from collections.abc import Sequence
-from operator import attrgetter
+from itertools import combinations
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -110,7 +110,7 @@ def answers(view: RankingView, dimension: str, remarks: Sequence[str] = ()) -> M
         doubt=view.doubts.get(dimension),
         first=first,
         second=second,
-        pair=details.by_names.get((first, second)) if details else None,
+        pair=details.pairs.get((first, second)) if details else None,
         digits=digits_for([one.score for one in ranking.standings[dimension]]),
         scorer=scorer_name(ranking.scorer_signature),
         models=[judge.model_text(model) for model in card.models] if card else [],
@@ -140,7 +140,18 @@ FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
 )
 OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
-PAIR_FIELDS = ('first', 'second', 'difference', 'low', 'high', 'win_rate', 'n', 'apart')
+# of the file of pairs: the names of a pair, then the fields of a `SystemDifference`
+PAIR_COLUMNS = (
+    'dimension',
+    'first',
+    'second',
+    'difference',
+    'low',
+    'high',
+    'win_rate',
+    'n_dialogues',
+    'apart',
+)
 # of the page's own script, in this order
 SCRIPTS = (
     'report_view.js',
@@ -207,9 +218,10 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> JsonObject:
     ranking = view.ranking
     standings = [ranking.standings[name] for name in ranking.scored_dimensions]
     pairs = [
-        (dimension, *attrgetter(*PAIR_FIELDS)(one))
+        (dimension, *pair, *vars(own.pairs[pair]).values())
         for dimension, own in view.details.items()
-        for one in own.pairs
+        for pair in combinations(own.cells, 2)
+        if pair in own.pairs
     ]
     is_fed = scorer_name(ranking.scorer_signature) == 'fed'
     return {
@@ -226,7 +238,7 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> JsonObject:
         'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
         # in lines, since a long text is cut
         'leaderboard': file_table(ranking).csv().splitlines(keepends=True),
-        'pairs': [('dimension', *PAIR_FIELDS[:-2], 'n_dialogues', 'apart'), *pairs],
+        'pairs': [PAIR_COLUMNS, *pairs],
     }
 
 
