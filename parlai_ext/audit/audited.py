@@ -27,8 +27,14 @@ from parlai_ext.ranking.standings import (
     ranks_by_score,
     significantly_better,
 )
-from parlai_ext.results.rank import RunScores, chosen_dimension, read_run_scores
-from parlai_ext.results.ranking import NAME, choose_scores, read_ranking
+from parlai_ext.results.ranking import (
+    NAME,
+    RunScores,
+    choose_scores,
+    chosen_dimension,
+    read_ranking,
+    read_run_scores,
+)
 from parlai_ext.store import RunFolder
 from parlai_ext.view import number
 from parlai_ext.view.page import terminal_sentence

@@ -64,7 +64,7 @@ from parlai_ext.ranking.standings import (
     score_gap,
     significantly_better,
 )
-from parlai_ext.results.rank import chosen_dimension, read_run_scores
+from parlai_ext.results.ranking import chosen_dimension, read_run_scores
 from parlai_ext.view import shown_table
 from parlai_ext.view.page import terminal_lines, terminal_sentence
 

@@ -55,7 +55,7 @@ from parlai_ext.ranking.standings import (
     ranks_by_score,
     score_gap,
 )
-from parlai_ext.results.tables import read_tables
+from parlai_ext.results.ranking import read_tables
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
 from parlai_ext.view.page import terminal_sentence
 from parlai_ext.worlds.schedule import pairings, shard_size_for

@@ -47,8 +47,12 @@ from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.judge import judge_section
 from parlai_ext.report.view import PAGE, RankingView
-from parlai_ext.results.rank import rank_by_own_rule
-from parlai_ext.results.ranking import Ranking, choose_scores, read_ranking
+from parlai_ext.results.ranking import (
+    Ranking,
+    choose_scores,
+    rank_by_own_rule,
+    read_ranking,
+)
 from parlai_ext.store import Manifest, RunFolder
 from parlai_ext.view import (
     DASH,

@@ -22,8 +22,7 @@ from parlai_ext.core import (
     frozen,
     grouped,
 )
-from parlai_ext.results.ranking import Ranking
-from parlai_ext.results.tables import ScoreTables
+from parlai_ext.results.ranking import Ranking, ScoreTables
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
 from parlai_ext.store import Manifest, RunFolder
 

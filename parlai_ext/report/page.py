@@ -29,8 +29,7 @@ from parlai_ext.report.browse import (
 from parlai_ext.report.table import file_table, leaderboard_csv
 from parlai_ext.report.view import PAGE, RankingView, dimension_details
 from parlai_ext.results.ranking import NAME as RANKING
-from parlai_ext.results.ranking import Ranking, read_ranking
-from parlai_ext.results.tables import ScoreTables, read_tables
+from parlai_ext.results.ranking import Ranking, ScoreTables, read_ranking, read_tables
 from parlai_ext.store import Manifest, RunFolder
 from parlai_ext.view import (
     digits_for,

@@ -18,8 +18,7 @@ from parlai_ext.ranking.standings import (
     pair_differences,
     spreads,
 )
-from parlai_ext.results.ranking import Ranking
-from parlai_ext.results.tables import ScoreTables
+from parlai_ext.results.ranking import Ranking, ScoreTables
 from parlai_ext.store import Manifest, RunFolder, ScorerRecord
 
 PAGE = 'report.html'  # of a run

@@ -43,8 +43,7 @@ from parlai_ext.ranking.stopping_rule import (
     settled_ranks,
 )
 from parlai_ext.report.view import RankingView
-from parlai_ext.results.rank import Reference, RunScores, chosen_dimension
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import Ranking, Reference, RunScores, chosen_dimension
 from parlai_ext.store import STOPPING_FILE, RunFolder, StopRecord
 from parlai_ext.view import (
     Column,

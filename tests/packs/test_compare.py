@@ -26,8 +26,7 @@ from parlai_ext.packs.compare import (
 )
 from parlai_ext.packs.pack import open_pack
 from parlai_ext.report.page import write_report
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import write_ranking
+from parlai_ext.results.ranking import rank_run, write_ranking
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.packs.test_verify import raise_score

@@ -12,9 +12,7 @@ from parlai_ext.report import summary
 from parlai_ext.report.page import write_report
 from parlai_ext.report.table import terminal_report
 from parlai_ext.report.view import dimension_details
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import IMPORT_NOTE
-from parlai_ext.results.tables import read_tables
+from parlai_ext.results.ranking import IMPORT_NOTE, rank_run, read_tables
 from tests.support.planted_run import planted_run
 from tests.support.written import on_one_line
 

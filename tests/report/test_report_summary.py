@@ -25,9 +25,7 @@ from parlai_ext.report.details import (
 from parlai_ext.report.page import answers
 from parlai_ext.report.summary import leader_sentence, sentences, warnings
 from parlai_ext.report.view import DimensionDetails, RankingView, dimension_details
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import IMPORT_NOTE
-from parlai_ext.results.tables import read_tables
+from parlai_ext.results.ranking import IMPORT_NOTE, rank_run, read_tables
 from parlai_ext.view import rough_count, signed
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
 from tests.support.report_example import (
