@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from parlai_ext.audit import dependence, gaming
-from parlai_ext.audit.audited import Audited, read_audited
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     CANARIES,
     LEFT_OUT,
     Audit,
+    Audited,
     Basis,
     LeftOut,
     PartResult,
     content_of_scores,
+    read_audited,
     write_audit,
 )
 from parlai_ext.core import JsonObject, System, UserError, option_values, scorer_name

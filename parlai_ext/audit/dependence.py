@@ -20,22 +20,20 @@ from pathlib import Path
 
 import numpy as np
 
-from parlai_ext.audit.audited import (
-    NO_SYSTEM,
-    Audited,
-    dialogues_first,
-    middle_of,
-    outcome_of_equality,
-    settling_text,
-)
 from parlai_ext.audit.record import (
     HOLDS,
     LEFT_OUT,
+    NO_SYSTEM,
     NOT_SHOWN,
     Audit,
+    Audited,
     LeftOut,
     PartResult,
+    dialogues_first,
+    middle_of,
     outcome_of,
+    outcome_of_equality,
+    settling_text,
 )
 from parlai_ext.core import UserError, frozen, grouped, require_known, scorer_name
 from parlai_ext.files import read_shipped, text_lines

@@ -14,12 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from parlai_ext.audit.audited import (
-    Audited,
-    dialogues_first,
-    outcome_of_equality,
-    settling_text,
-)
 from parlai_ext.audit.record import (
     CANARIES,
     FAILS,
@@ -27,10 +21,14 @@ from parlai_ext.audit.record import (
     LEFT_OUT,
     NOT_SHOWN,
     REPORTS,
+    Audited,
     Finding,
     LeftOut,
     PartResult,
+    dialogues_first,
     outcome_of,
+    outcome_of_equality,
+    settling_text,
 )
 from parlai_ext.collect.plan import build_manifest, refuse_collecting
 from parlai_ext.collect.resolved import resolve_protocol
