@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from parlai_ext.core import JudgeModel, UserError, frozen, mean, option, optional
+from parlai_ext.core import JudgeModel, UserError, frozen, mean
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -40,31 +40,7 @@ COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
 MOST_REASONS = 3  # for which items have no score, that a row tells
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
-# printed beside every other scorer
-TRIVIAL = ('length', 'distinct', 'repetition', 'overlap')
 Numbers = Sequence[float | None]  # of the items of a set; `None` where one has none
-
-
-@frozen
-class Variant:
-    """
-    A scorer with its options, under the label by which the tables call it.
-    """
-
-    label: str
-    section: Mapping[str, Any]
-    max_items: int | None = optional(
-        low=1, help='items of a set, at most, if the bench draws more'
-    )
-    dimension: str | None = optional(help='the only dimension of this row')
-    sets: tuple[str, ...] = option((), help='those that it scores; none: all')
-
-    @property
-    def is_trivial(self) -> bool:
-        """
-        True for a scorer that nobody should trust.
-        """
-        return self.section['name'] in TRIVIAL
 
 
 @frozen
@@ -113,7 +89,6 @@ class ScorerResult:
     failed in a way that its author did not foresee.
     """
 
-    variant: Variant
     about: ScorerAbout
     broke: bool = False
     sets: dict[str, SetScores | str] = field(default_factory=dict)

@@ -46,13 +46,11 @@ import numpy as np
 import scipy
 
 from parlai_ext.bench.bench_files import (
-    TRIVIAL,
     Bench,
     ScorerAbout,
     ScorerResult,
     SetAbout,
     SetScores,
-    Variant,
     agreement_rows,
     set_points,
     write_bench,
@@ -63,10 +61,13 @@ from parlai_ext.core import (
     content_id,
     errors_about,
     first_line,
+    frozen,
     given_options,
     grouped,
     nearest,
+    option,
     option_values,
+    optional,
     options_of,
     read_key_values,
     require_known,
@@ -105,8 +106,25 @@ OTHER_SETS_ONLY = 'the bench file has this scorer score other sets only'
 PAIRS_ONLY = 'it compares two responses; the items of a judged set are single ones'
 DIMENSION = OVERALL.capitalize()
 NOT_RANKED = 'a member of the mean rank has no score for it'
+# printed beside every other scorer
+TRIVIAL = ('length', 'distinct', 'repetition', 'overlap')
 MEAN_RANK = 'mean_rank'  # what stands for the scorer's name in a mean of ranks
 OPTION_BEGINS = re.compile(r':(?=[A-Za-z_-]+=)')
+
+
+@frozen
+class Variant:
+    """
+    A scorer with its options, under the label by which the tables call it.
+    """
+
+    label: str
+    section: Mapping[str, Any]
+    max_items: int | None = optional(
+        low=1, help='items of a set, at most, if the bench draws more'
+    )
+    dimension: str | None = optional(help='the only dimension of this row')
+    sets: tuple[str, ...] = option((), help='those that it scores; none: all')
 
 
 class SetChoice(Record):
@@ -451,6 +469,7 @@ def score_sets(
                 bar.expect(-n_items)
                 continue
             work = _ScorerWork(
+                variant,
                 result,
                 ItemWork(
                     scorer,
@@ -477,7 +496,8 @@ def _built(
     one that is chosen. Of one that cannot be built the result has the reason.
     """
     section, chosen = variant.section, variant.dimension
-    about = ScorerAbout(variant.label, section['name'], is_trivial=variant.is_trivial)
+    name = section['name']
+    about = ScorerAbout(variant.label, name, is_trivial=name in TRIVIAL)
     try:
         scorer = ChosenScorer(section).build(machine)
         if chosen is not None:
@@ -491,11 +511,11 @@ def _built(
             fitted_on=scorer.fitted_on,
             models=tuple(scorer.models_used()),
         )
-        return scorer, ScorerResult(variant, about)
+        return scorer, ScorerResult(about)
     except Exception as error:  # which foreign code may raise
         reason, broke = _reason(error)
         about = replace(about, failure=reason)
-        return None, ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
+        return None, ScorerResult(about, broke, dict.fromkeys(sets, reason))
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, JsonObject]:
@@ -529,6 +549,7 @@ class _ScorerWork:
     :param folder: of the stored scores.
     """
 
+    variant: Variant
     result: ScorerResult
     work: ItemWork
     evidence_section: Mapping[str, Any] | None
@@ -543,7 +564,7 @@ class _ScorerWork:
         try:
             with stored_scores(self.folder, self.work.scorer.signature) as store:
                 for name, judged_set in sets.items():
-                    label = f'{result.variant.label}, {name}'
+                    label = f'{self.variant.label}, {name}'
                     bar.set_description(label, refresh=False)
                     choice = plan.choice(name)
                     if reason := self._why_left_out(name, judged_set, choice):
@@ -569,7 +590,7 @@ class _ScorerWork:
         """
         Return why this scorer does not score a set; `None` if it does.
         """
-        scorer, variant = self.work.scorer, self.result.variant
+        scorer, variant = self.work.scorer, self.variant
         if choice.scorers and variant.label not in choice.scorers:
             return OTHERS_ONLY
         if variant.sets and name not in map(set_name, variant.sets):
@@ -589,7 +610,7 @@ class _ScorerWork:
         score.
         """
         scorer = self.work.scorer
-        drawn = drawn_set(judged_set, self.result.variant.max_items, self.seed)
+        drawn = drawn_set(judged_set, self.variant.max_items, self.seed)
         chosen = set(map(id, drawn.items))
         parts = [
             judged_scoring_items(item, scorer, most=turns, seed=self.seed)
@@ -724,7 +745,6 @@ def mean_rank_results(
         whole = [f'({one})' for one in signatures]
         fitted = {name: None for member in members for name in member.about.fitted_on}
         yield ScorerResult(
-            Variant(label, {'name': MEAN_RANK, 'of': names}),
             ScorerAbout(
                 label,
                 MEAN_RANK,

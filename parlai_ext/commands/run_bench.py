@@ -128,13 +128,13 @@ def report_losses(results: Sequence['ScorerResult']) -> None:
     :raises UserError: when scorers broke down.
     """
     cut = [
-        f'{count_of(sum(of_sets.values()), "item")} by {one.variant.label}'
+        f'{count_of(sum(of_sets.values()), "item")} by {one.about.label}'
         for one in results
         if (of_sets := one.of_sets(lambda scores: scores.n_cut))
     ]
     if cut:
         print_lines(wrap_lines(cut_line(', '.join(cut))))
-    if broken := [one.variant.label for one in results if one.broke]:
+    if broken := [one.about.label for one in results if one.broke]:
         raise UserError(
             f'{", ".join(broken)}: broke down; the other scorers are done, the '
             'reasons are above'

@@ -11,15 +11,15 @@ import pytest
 from scipy import stats
 
 from parlai_ext.bench.bench_files import (
-    TRIVIAL,
     SetPoints,
-    Variant,
     read_bench,
     read_points,
 )
 from parlai_ext.bench.run_bench import (
+    TRIVIAL,
     BenchPlan,
     SetChoice,
+    Variant,
     bench_plan,
     drawn_set,
     run_bench,

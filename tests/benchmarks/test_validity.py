@@ -35,7 +35,7 @@ from benchmarks.validity.trust import (
     trust_facts,
     trust_sentence,
 )
-from parlai_ext.bench.bench_files import ScorerAbout, ScorerResult, SetScores, Variant
+from parlai_ext.bench.bench_files import ScorerAbout, ScorerResult, SetScores
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.run_bench import bench_plan
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
@@ -151,7 +151,7 @@ def checked(kinds, n, *scores):
         for k in range(n)
         for kind in kinds
     ]
-    result = ScorerResult(Variant('mine', {}), MINE)
+    result = ScorerResult(MINE)
     result.sets[SPOILT] = SetScores(*scores)
     return spoilt_check(result, JudgedSet(SPOILT, '', '', '', 'turn', tuple(items)))
 

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from parlai_ext.bench.bench_files import Variant
-from parlai_ext.bench.run_bench import BenchPlan, run_bench
+from parlai_ext.bench.run_bench import BenchPlan, Variant, run_bench
 from parlai_ext.collect import collect as collecting
 from parlai_ext.commands import build_toxic_prompts
 from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts

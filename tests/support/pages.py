@@ -14,9 +14,9 @@ from parlai_ext.audit.record import (
     content_of_scores,
     write_audit,
 )
-from parlai_ext.bench.bench_files import Variant, read_points
+from parlai_ext.bench.bench_files import read_points
 from parlai_ext.bench.compare import compare_bench
-from parlai_ext.bench.run_bench import BenchPlan, run_bench
+from parlai_ext.bench.run_bench import BenchPlan, Variant, run_bench
 from parlai_ext.bench.tables import (
     paper_tables,
     render_bench_page,
