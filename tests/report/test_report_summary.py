@@ -16,13 +16,13 @@ from parlai_ext.ranking.standings import (
     Separation,
     dialogues_needed,
 )
-from parlai_ext.report.details import (
+from parlai_ext.report.page import (
     SHADES,
+    answers,
     pairs_section,
     partners_section,
     spread_section,
 )
-from parlai_ext.report.page import answers
 from parlai_ext.report.summary import leader_sentence, sentences, warnings
 from parlai_ext.report.view import DimensionDetails, RankingView, dimension_details
 from parlai_ext.results.ranking import IMPORT_NOTE, rank_run, read_tables
