@@ -15,8 +15,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import HumanScores, ScoresChoice
 from parlai_ext.core import UserError, option, read_options
 from parlai_ext.files import read_file
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import Ranking, choose_scores
+from parlai_ext.results.ranking import Ranking, choose_scores, rank_run
 from parlai_ext.scoring.likelihood import FedOptions, load_followups
 from parlai_ext.store import RunFolder
 from parlai_ext.view import DASH, Column, Table, interval_cell, number

@@ -36,7 +36,7 @@ os.environ.setdefault('HF_HUB_OFFLINE', '1')
 import torch
 
 from benchmarks.support.measures import CLOCKS, print_head, print_row, start
-from parlai_ext.bench.plan import parse_variant
+from parlai_ext.bench.run_bench import parse_variant
 from parlai_ext.core import UserError, grouped, options_of
 from parlai_ext.data.judged import JudgedItem, read_card
 from parlai_ext.models.handle import ModelHandle

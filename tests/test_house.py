@@ -19,7 +19,7 @@ from tests.support.linked_package import linked_package
 from tests.support.run_python import run_python
 
 # ranking a run that is there, or showing it, must not pay for models
-LIGHT = 'ranking store collect.plan results.rank report.page'
+LIGHT = 'ranking store collect.plan results.ranking report.page'
 LIGHT += ' commands.doctor judge_check.record scoring.llm_judges'
 LIGHT += ' engines.machine engines.ray_cluster'
 LIGHT += ' packs.publish packs.verify packs.compare commands.cite_run'
@@ -150,7 +150,7 @@ DEEDS = {
         """
         commands.command commands.doctor compat.faults isolation.fork_server
         isolation.outside_code isolation.policy models.handle models.judge_process
-        ranking.ratings report.page report.table results.rank scoring.references
+        ranking.ratings report.page report.table results.ranking scoring.references
         scoring.registry scoring.toxicity systems.catalogue.conversions
         systems.parlai_agents systems.pretrained systems.safe.load systems.safe.read
         systems.task_data tasks.pairs.agents tasks.pairs.worlds

@@ -17,7 +17,6 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from benchmarks.support.agreement_text import agreement_text
 from benchmarks.support.measures import start
@@ -51,8 +50,15 @@ from benchmarks.validity.trust import CheckOutcome, Measured, trust_facts
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, ScorerAbout, ScorerResult
 from parlai_ext.bench.compare import compare_bench
-from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
-from parlai_ext.bench.run_bench import run_bench, score_sets
+from parlai_ext.bench.run_bench import (
+    TRIVIAL,
+    BenchPlan,
+    Variant,
+    bench_plan,
+    parse_variant,
+    run_bench,
+    score_sets,
+)
 from parlai_ext.bench.tables import (
     BENCH_PAGE,
     bench_lines,
@@ -115,7 +121,7 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     )
     results = score_sets(whole, {SPOILT: spoilt}, out)
     # what was learned from these sets has its agreement from a file
-    others = [v for v in plan.variants if not is_learned(v.section)]
+    others = [v for v in plan.variants if not is_learned(v.section['name'])]
     plan = plan.model_copy(update={'variants': others})
     bench, *_ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
     bench = _without_turns_of_games(bench)
@@ -125,7 +131,7 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     print('\n'.join(bench_lines(bench)))
     if opt.score_only:
         return
-    checks = {one.variant.label: spoilt_check(one, spoilt) for one in results}
+    checks = {one.about.label: spoilt_check(one, spoilt) for one in results}
     scorers = bench_scorers(bench, plan.variants, checks)
     scorers += learned_scorers(results, checks)
     scorers += kept_scorers(scorers, opt.config, DOCUMENT.parent / FOLDER / CHECK)
@@ -159,12 +165,12 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     stored.write_text(stored_text(scorers), encoding='utf-8')
 
 
-def is_learned(section: Mapping[str, Any]) -> bool:
+def is_learned(name: str) -> bool:
     """
     True for the judge that was learned from these sets: its agreement is that of judges
     that were learned without each set, in zoo_configs/agreement/learned.yaml.
     """
-    return section['name'] == 'learned'
+    return name == 'learned'
 
 
 def _file_variants(config: str) -> Sequence[Variant]:
@@ -274,7 +280,7 @@ def learned_scorers(
             failure=one.about.failure,
         )
         for one in results
-        if is_learned(one.variant.section)
+        if is_learned(one.about.name)
     ]
 
 
@@ -305,7 +311,7 @@ def kept_scorers(
             for row in measured_agreement(signature)
             if row.dimension == variant.dimension
         )
-        kept[variant.label] = (signature, rows, variant.is_trivial)
+        kept[variant.label] = (signature, rows, variant.section['name'] in TRIVIAL)
         if not rows:
             print(f'{variant.label}: no earlier rows of its signature: score it again')
     for one in read_file(STORED).data['scorers']:

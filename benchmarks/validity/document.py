@@ -22,7 +22,7 @@ from benchmarks.validity.trust import (
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench
 from parlai_ext.bench.compare import BenchComparison
-from parlai_ext.bench.plan import parse_variant
+from parlai_ext.bench.run_bench import parse_variant
 from parlai_ext.bench.tables import team_tables, titled_lines
 from parlai_ext.files import read_file
 from parlai_ext.view import csv_text

@@ -5,17 +5,18 @@ The audit of a scored run: every check, in the order in which a reader would ask
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from parlai_ext.audit import dependence, gaming, target_sets
-from parlai_ext.audit.audited import Audited, read_audited
+from parlai_ext.audit import dependence, gaming
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     CANARIES,
     LEFT_OUT,
     Audit,
+    Audited,
     Basis,
     LeftOut,
     PartResult,
     content_of_scores,
+    read_audited,
     write_audit,
 )
 from parlai_ext.core import JsonObject, System, UserError, option_values, scorer_name
@@ -28,9 +29,9 @@ from parlai_ext.view import join_names
 # how a sentence names a check, and what adds its findings
 Checks = Mapping[str, tuple[str, Callable[..., None]]]
 TABLES = {
-    'target sets': ('Sets of targets are', target_sets.check_target_sets),
-    'table 6': ('Table 6 of Sato et al. (2022) is', target_sets.check_unfair_sets),
-    'siblings': ('Siblings are', target_sets.check_siblings),
+    'target sets': ('Sets of targets are', dependence.check_target_sets),
+    'table 6': ('Table 6 of Sato et al. (2022) is', dependence.check_unfair_sets),
+    'siblings': ('Siblings are', dependence.check_siblings),
     'partner families': (
         'Families of partners are',
         dependence.check_partner_families,

@@ -14,12 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from parlai_ext.audit.audited import (
-    Audited,
-    dialogues_first,
-    outcome_of_equality,
-    settling_text,
-)
 from parlai_ext.audit.record import (
     CANARIES,
     FAILS,
@@ -27,10 +21,14 @@ from parlai_ext.audit.record import (
     LEFT_OUT,
     NOT_SHOWN,
     REPORTS,
+    Audited,
     Finding,
     LeftOut,
     PartResult,
+    dialogues_first,
     outcome_of,
+    outcome_of_equality,
+    settling_text,
 )
 from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
 from parlai_ext.core import (
@@ -54,7 +52,7 @@ from parlai_ext.ranking.standings import (
     ranks_by_score,
     score_gap,
 )
-from parlai_ext.results.tables import read_tables
+from parlai_ext.results.ranking import read_tables
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
 from parlai_ext.view.page import terminal_sentence
 from parlai_ext.worlds.schedule import pairings, shard_size_for

@@ -1,19 +1,48 @@
 """
-What an audit says: findings, the numbers behind them, and the file `audit.json`.
+What an audit is of and what it says: the run under audit, with its table of scores, its
+ranked systems and its order of them; findings, the numbers behind them, and the file
+`audit.json`.
 
 Light: pages read it without models.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import compress
 from typing import Any
 
-from parlai_ext.core import UserError, bytes_hash, content_id, frozen
+import numpy as np
+
+from parlai_ext.audit.options import AuditOptions
+from parlai_ext.core import System, UserError, bytes_hash, content_id, frozen, is_floor
 from parlai_ext.core.records import record_to_json
-from parlai_ext.ranking.intervals import Estimate
-from parlai_ext.store import RunFolder, ScoreStore
-from parlai_ext.view import Column, Table
+from parlai_ext.ranking.intervals import (
+    Bools,
+    Estimate,
+    Floats,
+    Sampling,
+    draw_means,
+    percentile_ends,
+    system_means,
+)
+from parlai_ext.ranking.standings import (
+    DialoguesNeeded,
+    ranks_by_score,
+    significantly_better,
+)
+from parlai_ext.results.ranking import NAME as RANKING
+from parlai_ext.results.ranking import (
+    RunScores,
+    choose_scores,
+    chosen_dimension,
+    read_ranking,
+    read_run_scores,
+)
+from parlai_ext.store import Plan, RunFolder, ScoreStore
+from parlai_ext.view import Column, Table, number
+from parlai_ext.view.page import terminal_sentence
 
 NAME, CSV = 'audit.json', 'audit.csv'
 HOLDS, NOT_SHOWN, FAILS = 'holds', 'not shown', 'does not hold'
@@ -132,10 +161,10 @@ class PartResult:
         Add numbers of a system in a case by their quantities, with the intervals that
         they have.
         """
-        for quantity, number in numbers.items():
-            if not isinstance(number, Estimate):
-                number = Estimate(number, None, None)
-            ends = number.value, number.low, number.high
+        for quantity, one in numbers.items():
+            if not isinstance(one, Estimate):
+                one = Estimate(one, None, None)
+            ends = one.value, one.low, one.high
             self.rows.append(Row(self.part, case, system, quantity, *ends))
 
 
@@ -197,3 +226,257 @@ def is_current(run: RunFolder, audit: Audit) -> bool:
     """
     store = run.scores(audit.basis.signature)
     return content_of_scores(store) == audit.basis.content
+
+
+# --- the run under audit --------------------------------------------------------------
+
+# bootstraps of an audit's own intervals at most: it has many
+MOST_BOOTSTRAPS = 1000
+NO_SYSTEM = -1  # an opponent that is none of the ranked systems: a fixed partner
+ZOO = 'zoo:'
+
+
+@frozen
+class Audited:
+    """
+    The scores of one scorer on one dimension, of the systems that have a rank.
+
+    `values` is ``[system, opponent, opener]``; with two games over an opener, both are
+    there as in `ScoreTables`. `own_place` says of each opponent which of the systems it
+    is, or `NO_SYSTEM`. Targets without a rank are neither systems nor opponents here.
+
+    :param folder: the folder of the run that this scorer's ranking lies in.
+    :param asked: what is audited, and how much is played anew for it.
+    """
+
+    scores: RunScores
+    folder: str
+    asked: AuditOptions
+    dimension: str
+    systems: tuple[str, ...]
+    opponents: tuple[str, ...]
+    values: Floats
+    own_place: tuple[int, ...]
+
+    @property
+    def run(self) -> RunFolder:
+        """
+        The run folder.
+        """
+        return self.scores.run
+
+    @property
+    def plan(self) -> Plan:
+        """
+        The plan of the run.
+        """
+        return self.scores.plan
+
+    @cached_property
+    def families(self) -> dict[str, str]:
+        """
+        The family of each system and opponent: the one that its roster declares
+        (`family:`), else the name with which its model's own begins, its architecture,
+        its agent without a model file, or its model file. A system of which nothing is
+        known is a family of its own.
+        """
+        from parlai_ext.systems.model_origin import model_origin
+
+        manifest, families = self.run.manifest, {}
+        for name in (*self.systems, *self.opponents):
+            opt = manifest.systems.get(name) or {}
+            file = str(opt.get('model_file') or '')
+            agent = str(opt.get('model') or '').rpartition(':')[2]
+            family = manifest.families.get(name)
+            if not family and opt:  # imported systems have none
+                origin = model_origin(System(name, opt))
+                family = origin.name or origin.model_type or file or agent
+                # models of the embedded zoo share a maker and nothing else
+                if file.startswith(ZOO) and origin.name == 'mini':
+                    family = file.removeprefix(ZOO).rpartition('/')[0]
+            families[name] = family or name
+        return families
+
+    @property
+    def sampling(self) -> Sampling:
+        """
+        How means are drawn anew for the audit's own intervals.
+        """
+        sampling = self.scores.sampling
+        fewer = min(sampling.bootstraps, MOST_BOOTSTRAPS)
+        return replace(sampling, bootstraps=fewer)
+
+    @property
+    def num_openers(self) -> int:
+        """
+        The number of openers.
+        """
+        return self.values.shape[2] // self.sampling.games_per_opener
+
+    @cached_property
+    def means(self) -> Floats:
+        """
+        The systems' scores.
+        """
+        return system_means(self.values)
+
+    @cached_property
+    def ranks(self) -> list[int]:
+        """
+        The systems' ranks by score.
+        """
+        return ranks_by_score(self.means)
+
+    @cached_property
+    def better(self) -> Bools:
+        """
+        ``[i, j]``: the ranking tells ``i`` from ``j``, and ``i`` is better.
+        """
+        return significantly_better(draw_means(self.values, self.scores.sampling))
+
+    @cached_property
+    def honest(self) -> list[int]:
+        """
+        The systems that are no floors; all of them, where all are floors.
+        """
+        places = [k for k, name in enumerate(self.systems) if not is_floor(name)]
+        return places or list(range(len(self.systems)))
+
+    @property
+    def compared(self) -> list[int]:
+        """
+        The systems whose order is in question: those that are no floors, or all, where
+        fewer than two are none.
+        """
+        return self.honest if len(self.honest) > 1 else list(range(len(self.systems)))
+
+    @property
+    def claims(self) -> int:
+        """
+        How many pairs of the compared systems the ranking tells apart.
+        """
+        return int(self.better[np.ix_(self.compared, self.compared)].sum())
+
+    @property
+    def claims_text(self) -> str:
+        """
+        How many pairs the ranking tells apart, of how many, in words.
+        """
+        size = len(self.compared)
+        text = f'{self.claims} of {size * (size - 1) // 2} pairs of systems'
+        return text if size == len(self.systems) else f'{text} that are no floors'
+
+    @property
+    def by_rank(self) -> list[int]:
+        """
+        The systems, best first.
+        """
+        return sorted(range(len(self.systems)), key=lambda k: self.ranks[k])
+
+    def free_name(self, name: str) -> str:
+        """
+        Return a name that no system of the run has, this one if it is free.
+        """
+        while name in self.plan.manifest.everybody:
+            name += '-audit'
+        return name
+
+    def pair_name(self, pair: tuple[int, int], word: str = 'and') -> str:
+        """
+        Return the names of two systems.
+        """
+        return f'{self.systems[pair[0]]} {word} {self.systems[pair[1]]}'
+
+    def names(self, places: Sequence[int]) -> list[str]:
+        """
+        Return the names of these systems.
+        """
+        return [self.systems[k] for k in places]
+
+    def score(self, value: float | None) -> str:
+        """
+        Return a score as text, with as many digits as tell the systems apart.
+        """
+        return number(value, 2 if float(np.ptp(self.means)) >= 0.5 else 3)
+
+
+def outcome_of_equality(audited: Audited, gap: Estimate) -> str:
+    """
+    Return whether a difference is none: shown as soon as its interval holds 0 and
+    reaches no further than the least difference that the ranking claims.
+    """
+    means = audited.means
+    claimed = (means[:, None] - means[None, :])[audited.better]
+    reach = float(claimed.min()) if len(claimed) else 0.0
+    return outcome_of(
+        shown=gap.is_within(-reach, reach), refuted=gap.is_beyond(0.0, 0.0)
+    )
+
+
+def middle_of(draws: Floats) -> tuple[float | None, float | None]:
+    """
+    Return the ends of the middle 95 % of the draws that exist; `None` without any.
+    """
+    known = draws[~np.isnan(draws)]
+    if not len(known):
+        return None, None
+    return percentile_ends(known)
+
+
+def dialogues_first(one: DialoguesNeeded) -> float:
+    """
+    Return how many dialogues it takes, infinite where no number is enough.
+    """
+    return float('inf') if one.n_dialogues is None else one.n_dialogues
+
+
+def settling_text(audited: Audited, needed: DialoguesNeeded, played: int) -> str:
+    """
+    Return about how many openers would tell two systems apart, as the end of a
+    sentence.
+
+    :param played: the openers behind the finding.
+    """
+    return terminal_sentence('settling', audited=audited, needed=needed, played=played)
+
+
+def read_audited(
+    run: RunFolder, options: AuditOptions, named: Sequence[System] = ()
+) -> Audited:
+    """
+    Read the scores to audit, those of one dimension (`chosen_dimension`).
+
+    :param named: systems that take the place of the run's of their names.
+    :raises UserError: for a run without scores, an unknown scorer or dimension, or
+        fewer than two ranked systems.
+    """
+    signature, folder = choose_scores(run, options.scores)
+    rule = {}
+    if (run.root / f'{folder}{RANKING}').exists():
+        rule = read_ranking(run, folder, options.scores).rule
+    scores = read_run_scores(run, signature, rule)
+    tables = scores.tables
+    dimension = chosen_dimension(tables.scores, options.dimension, '--dimension')
+    values = tables.scores[dimension]
+    ranked = scores.ranked & ~np.isnan(system_means(values))
+    if ranked.sum() < 2:
+        raise UserError(
+            f'{run.root}: fewer than two systems have a rank on {dimension}; there is '
+            'no order to audit'
+        )
+    systems = tuple(compress(tables.systems, ranked))
+    left_out = set(tables.systems) - set(systems)
+    opponents = tuple(name for name in tables.opponents if name not in left_out)
+    plan, roster = scores.plan, scores.plan.roster
+    roster = roster.replaced({one.name: one for one in (*roster.systems, *named)})
+    plan = replace(plan, protocol=replace(plan.protocol, roster=roster))
+    return Audited(
+        replace(scores, plan=plan),
+        folder,
+        options,
+        dimension,
+        systems,
+        opponents,
+        tables.cells(values, systems, opponents),
+        tuple(systems.index(n) if n in systems else NO_SYSTEM for n in opponents),
+    )

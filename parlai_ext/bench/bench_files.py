@@ -27,8 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
-from parlai_ext.bench.plan import ScorerAbout, Variant
-from parlai_ext.core import UserError, frozen, mean
+from parlai_ext.core import JudgeModel, UserError, frozen, mean
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -42,6 +41,25 @@ MAIN = 'main score'
 MOST_REASONS = 3  # for which items have no score, that a row tells
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
 Numbers = Sequence[float | None]  # of the items of a set; `None` where one has none
+
+
+@frozen
+class ScorerAbout:
+    """
+    A scorer of a bench: what it is, or why it could not be built.
+
+    :param fitted_on: the judged sets on which something in it was fitted.
+    """
+
+    label: str
+    name: str
+    signature: str | None = None
+    level: str = 'turn'
+    dimensions: tuple[str, ...] = ()
+    is_trivial: bool = False
+    fitted_on: tuple[str, ...] = ()
+    failure: str | None = None
+    models: tuple[JudgeModel, ...] = ()
 
 
 @frozen
@@ -71,7 +89,6 @@ class ScorerResult:
     failed in a way that its author did not foresee.
     """
 
-    variant: Variant
     about: ScorerAbout
     broke: bool = False
     sets: dict[str, SetScores | str] = field(default_factory=dict)

@@ -82,8 +82,7 @@ def resolve_protocol(
     :raises UserError: when a system cannot be had and such are not to be left out.
     """
     from parlai_ext.systems.identity import candidates_hash, identity, resolve
-    from parlai_ext.systems.parlai_agents import samples
-    from parlai_ext.systems.parlai_agents import check_options_apart
+    from parlai_ext.systems.parlai_agents import check_options_apart, samples
 
     wanted = [s for s in protocol.roster.systems if s.name not in before]
     missing = missing_reasons(map(resolve, wanted))

@@ -26,9 +26,9 @@ class AuditRun(ModelCommand):
         Print the findings and return them.
         """
         from parlai_ext.audit.audit_run import audit_run
+        from parlai_ext.audit.dependence import CELLS, table_six_lines
         from parlai_ext.audit.record import CSV, NAME
         from parlai_ext.audit.section import audit_doubt, terminal_text
-        from parlai_ext.audit.target_sets import CELLS, table_six_lines
         from parlai_ext.report.page import PAGE, write_report
         from parlai_ext.results.ranking import NAME as RANKING
         from parlai_ext.results.ranking import choose_scores, read_ranking

@@ -13,8 +13,7 @@ from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.verify import open_right_pack
 from parlai_ext.ranking.standings import best_first
 from parlai_ext.report.judge import UNCHECKED, outcome_on
-from parlai_ext.results.rank import rank_by_own_rule
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import Ranking, rank_by_own_rule
 from parlai_ext.view.page import terminal_lines
 
 ESCAPES = {

@@ -111,7 +111,7 @@ def write_sides(paths: Sequence[Path], page: Path) -> list['Ranking']:
     """
     Write the page of two runs side by side, and return their rankings.
     """
-    from parlai_ext.packs.side_by_side import open_side, render_sides
+    from parlai_ext.packs.compare import open_side, render_sides
 
     if len(paths) != 2:
         raise UserError(f'--page shows two runs side by side, not {len(paths)}')

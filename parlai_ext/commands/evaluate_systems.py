@@ -50,8 +50,11 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.judge_check.check import check_run
         from parlai_ext.report.page import write_report
         from parlai_ext.report.table import terminal_report
-        from parlai_ext.results.rank import rank_scores, read_run_scores
-        from parlai_ext.results.ranking import write_ranking
+        from parlai_ext.results.ranking import (
+            rank_scores,
+            read_run_scores,
+            write_ranking,
+        )
         from parlai_ext.stopping.run import collect_until_settled
 
         rules = flag_values(RankingOptions, self.opt)

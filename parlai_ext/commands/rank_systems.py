@@ -55,8 +55,8 @@ class RankSystems(Command):
             # after the mistakes of a user, which are told at once
             from parlai_ext.audit.section import audit_doubts
             from parlai_ext.report.table import terminal_table
-            from parlai_ext.results.rank import rank_scores, read_run_scores
-            from parlai_ext.stopping.planning import plan_lines
+            from parlai_ext.results.ranking import rank_scores, read_run_scores
+            from parlai_ext.stopping.looks import plan_lines
 
             rule = run.scores(signature).about().ranking
             options = {**rule, **flag_values(RankingOptions, opt)}

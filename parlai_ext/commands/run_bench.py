@@ -92,14 +92,12 @@ class RunBench(ModelCommand):
         :raises UserError: also at the end, when a scorer broke down; the rest is
             written by then.
         """
-        from parlai_ext.bench.plan import bench_plan
+        from parlai_ext.bench.run_bench import bench_plan, run_bench
 
         given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
             given.scorers, given.sets, given.config, given.max_items, given.turns
         ).in_folder(given.judged_path)
-        from parlai_ext.bench.run_bench import run_bench
-
         sets, missing = read_judged_sets(Path(given.judged_path), list(plan.sets))
         out = Path(given.out)
         with open_engine(self.options(EngineOptions), out, machine) as engine:
@@ -130,13 +128,13 @@ def report_losses(results: Sequence['ScorerResult']) -> None:
     :raises UserError: when scorers broke down.
     """
     cut = [
-        f'{count_of(sum(of_sets.values()), "item")} by {one.variant.label}'
+        f'{count_of(sum(of_sets.values()), "item")} by {one.about.label}'
         for one in results
         if (of_sets := one.of_sets(lambda scores: scores.n_cut))
     ]
     if cut:
         print_lines(wrap_lines(cut_line(', '.join(cut))))
-    if broken := [one.variant.label for one in results if one.broke]:
+    if broken := [one.about.label for one in results if one.broke]:
         raise UserError(
             f'{", ".join(broken)}: broke down; the other scorers are done, the '
             'reasons are above'

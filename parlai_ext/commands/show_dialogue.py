@@ -161,7 +161,7 @@ class ShowDialogue(Command):
 
         :param system: yield the lines of this one only.
         """
-        from parlai_ext.report.browse import dialogues_with_sides
+        from parlai_ext.report.page import dialogues_with_sides
 
         rows = dialogues_with_sides(self.existing_run, self._signature())
         for dialogue, scored, sides in rows:

@@ -34,6 +34,7 @@ from parlai_ext.core import (
     is_floor,
     known_values,
 )
+from parlai_ext.core.protocol import IMPORTED
 from parlai_ext.judge_check.perturbations import (
     OF_PROMPTED_JUDGES,
     PARROTS,
@@ -81,7 +82,6 @@ from parlai_ext.store import Manifest, PartialWork, RunFolder, ScoreStore
 from parlai_ext.systems.model_origin import model_origin
 from parlai_ext.view import join_names, number
 from parlai_ext.view.progress import PartProgress, bar_of
-from parlai_ext.core.protocol import IMPORTED
 
 # --- the sample, and what scores follow besides quality -------------------------------
 # What a judge has scored: the sample whose copies are perturbed, and the table of

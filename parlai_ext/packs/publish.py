@@ -35,8 +35,7 @@ from parlai_ext.packs.pack import (
     zip_bytes,
 )
 from parlai_ext.results import ranking as rankings
-from parlai_ext.results.rank import rank_by_own_rule
-from parlai_ext.results.ranking import choose_scores
+from parlai_ext.results.ranking import choose_scores, rank_by_own_rule
 from parlai_ext.store import (
     STOPPING_FILE,
     Manifest,

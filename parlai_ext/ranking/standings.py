@@ -25,7 +25,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -694,8 +694,6 @@ class SystemDifference:
     `apart` is true if the two are told apart in the ranking: the interval leaves out 0.
     """
 
-    first: str
-    second: str
     difference: float
     low: float | None
     high: float | None
@@ -703,28 +701,16 @@ class SystemDifference:
     n: int
     apart: bool
 
-    @property
-    def reversed(self) -> 'SystemDifference':
-        """
-        The same pair with its systems exchanged.
-        """
-        low, high = (None if v is None else -v for v in (self.high, self.low))
-        return replace(
-            self,
-            first=self.second,
-            second=self.first,
-            difference=-self.difference,
-            low=low,
-            high=high,
-            win_rate=1 - self.win_rate,
-        )
+
+PairDifferences = dict[tuple[str, str], SystemDifference]  # by the systems' names
 
 
 def pair_differences(
     values: Floats, systems: Sequence[str], ranked: Sequence[bool], sampling: Sampling
-) -> list[SystemDifference]:
+) -> PairDifferences:
     """
-    Return the difference of each pair of systems with a dialogue in common.
+    Return the difference of each two systems with a dialogue in common, of the first
+    and the second and the other way round.
 
     :param values: dialogue means ``[system, partner, opener]``, NaN where none.
     :param ranked: which systems take part in the ranking; of the others nothing is
@@ -734,25 +720,21 @@ def pair_differences(
     chosen = np.flatnonzero(np.array(ranked, bool) & ~np.isnan(draws.means))
     reach = np.full((len(systems), len(systems)), np.inf)
     reach[np.ix_(chosen, chosen)] = pair_reaches(draws.select(chosen))
-    pairs = []
-    for i, j in combinations(range(len(systems)), 2):
+    pairs = {}
+    for i, j in permutations(range(len(systems)), 2):
         gaps = values[i] - values[j]
         known = gaps[~np.isnan(gaps)]
         if not len(known):
             continue
         wins = (known > 0).sum() + 0.5 * (known == 0).sum()
         difference = float(draws.means[i] - draws.means[j])
-        pairs.append(
-            SystemDifference(
-                systems[i],
-                systems[j],
-                difference,
-                low=json_number(difference - reach[i, j]),
-                high=json_number(difference + reach[i, j]),
-                win_rate=float(wins) / len(known),
-                n=len(known),
-                apart=bool(abs(difference) > reach[i, j]),
-            )
+        pairs[systems[i], systems[j]] = SystemDifference(
+            difference,
+            low=json_number(difference - reach[i, j]),
+            high=json_number(difference + reach[i, j]),
+            win_rate=float(wins) / len(known),
+            n=len(known),
+            apart=bool(abs(difference) > reach[i, j]),
         )
     return pairs
 

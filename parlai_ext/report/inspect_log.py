@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from parlai_ext.core import Dialogue, content_id, dialogue_means, scorer_name
-from parlai_ext.report.browse import dialogues_with_sides
+from parlai_ext.report.page import dialogues_with_sides
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder, json_text, write_text
 

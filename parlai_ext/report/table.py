@@ -37,7 +37,7 @@ TERMINAL, PAGE = 'terminal', 'page'
 # what features show in a terminal, by the field of a `Ranking` that each is given
 TERMINAL_PARTS = {
     'tournament': 'parlai_ext.tournament.section:tournament_lines',
-    'stopping': 'parlai_ext.stopping.section:stopping_lines',
+    'stopping': 'parlai_ext.stopping.looks:stopping_lines',
 }
 
 

@@ -6,20 +6,18 @@ the scores again, so that old rankings have them too.
 
 from collections.abc import Mapping
 from dataclasses import field
-from functools import cached_property
 
 from parlai_ext.core import content_id, frozen, ranking_options
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.standings import (
     CellMean,
+    PairDifferences,
     Spread,
-    SystemDifference,
     cell_means,
     pair_differences,
     spreads,
 )
-from parlai_ext.results.ranking import Ranking
-from parlai_ext.results.tables import ScoreTables
+from parlai_ext.results.ranking import Ranking, ScoreTables
 from parlai_ext.store import Manifest, RunFolder, ScorerRecord
 
 PAGE = 'report.html'  # of a run
@@ -47,21 +45,13 @@ Doubts = Mapping[str, Doubt]  # by dimension
 class DimensionDetails:
     """
     The scores of one dimension by target and partner, their spread by target, and the
-    differences of all pairs of targets.
+    differences of each two targets, in either order.
     """
 
     partners: tuple[str, ...]
     cells: Mapping[str, Mapping[str, CellMean]]
     spreads: Mapping[str, Spread]
-    pairs: tuple[SystemDifference, ...]
-
-    @cached_property
-    def by_names(self) -> dict[tuple[str, str], SystemDifference]:
-        """
-        How each system does against each other one, where they have common dialogues.
-        """
-        pairs = {(one.first, one.second): one for one in self.pairs}
-        return pairs | {(b, a): one.reversed for (a, b), one in pairs.items()}
+    pairs: PairDifferences
 
 
 @frozen
@@ -118,6 +108,6 @@ def dimension_details(
             tables.opponents,
             cell_means(values, systems, tables.opponents),
             spreads(values, systems),
-            tuple(pair_differences(values, systems, ranked, sampling)),
+            pair_differences(values, systems, ranked, sampling),
         )
     return details

@@ -10,11 +10,10 @@ from parlai_ext.collect.plan import RequestedProtocol, plan_to_try
 from parlai_ext.core import JsonObject, UserError, frozen
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.isolation.policy import is_own_scorer
-from parlai_ext.results.rank import read_run_scores
+from parlai_ext.results.ranking import read_run_scores
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import ChosenScorer, score_run
-from parlai_ext.stopping.looks import look_at_scores, write_stopping
-from parlai_ext.stopping.section import print_look
+from parlai_ext.stopping.looks import look_at_scores, print_look, write_stopping
 from parlai_ext.store import RunFolder
 
 

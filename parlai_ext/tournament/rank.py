@@ -21,9 +21,16 @@ from parlai_ext.ranking.standings import (
     rank_ranges,
     ranks_by_score,
 )
-from parlai_ext.results.rank import OVERALL, Reference, RunScores, Values
-from parlai_ext.results.ranking import Agreement, Ranking, TournamentResult
-from parlai_ext.results.tables import ScoreTables
+from parlai_ext.results.ranking import (
+    OVERALL,
+    Agreement,
+    Ranking,
+    Reference,
+    RunScores,
+    ScoreTables,
+    TournamentResult,
+    Values,
+)
 
 SUM_OF_RANKS = 'sum_of_ranks'
 # shown beside the rating that ranks

@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from parlai_ext.audit.audited import outcome_of_equality, read_audited
 from parlai_ext.audit.gaming import canary_finding
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
@@ -17,7 +16,9 @@ from parlai_ext.audit.record import (
     NOT_SHOWN,
     REPORTS,
     is_current,
+    outcome_of_equality,
     read_audit,
+    read_audited,
 )
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.rank_systems import RankSystems

@@ -5,7 +5,7 @@ Sets of targets: planted all-play-all tables whose swings fit on a sheet of pape
 import numpy as np
 import pytest
 
-from parlai_ext.audit.target_sets import (
+from parlai_ext.audit.dependence import (
     Turn,
     overturned_pairs,
     set_means,

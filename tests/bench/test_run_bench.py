@@ -10,16 +10,20 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from parlai_ext.bench.bench_files import SetPoints, read_bench, read_points
-from parlai_ext.bench.plan import (
+from parlai_ext.bench.bench_files import (
+    SetPoints,
+    read_bench,
+    read_points,
+)
+from parlai_ext.bench.run_bench import (
     TRIVIAL,
     BenchPlan,
     SetChoice,
     Variant,
     bench_plan,
     drawn_set,
+    run_bench,
 )
-from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.bench.tables import (
     bench_lines,
     disputed_item,

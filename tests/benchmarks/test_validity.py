@@ -37,7 +37,7 @@ from benchmarks.validity.trust import (
 )
 from parlai_ext.bench.bench_files import ScorerAbout, ScorerResult, SetScores
 from parlai_ext.bench.compare import BenchComparison
-from parlai_ext.bench.plan import Variant, bench_plan
+from parlai_ext.bench.run_bench import bench_plan
 from parlai_ext.data.judged import JudgedItem, JudgedSet
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
@@ -151,7 +151,7 @@ def checked(kinds, n, *scores):
         for k in range(n)
         for kind in kinds
     ]
-    result = ScorerResult(Variant('mine', {}), MINE)
+    result = ScorerResult(MINE)
     result.sets[SPOILT] = SetScores(*scores)
     return spoilt_check(result, JudgedSet(SPOILT, '', '', '', 'turn', tuple(items)))
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.chatmatch.__main__ import OPTIONS
 from benchmarks.support.measures import option_parser
-from parlai_ext.bench.plan import bench_plan
+from parlai_ext.bench.run_bench import bench_plan
 from parlai_ext.commands.command import find_command
 from parlai_ext.files import load_roster
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file

@@ -17,7 +17,7 @@ from parlai_ext.core.records import record_from_json
 from parlai_ext.ranking.stopping_rule import Stopping
 from parlai_ext.results.ranking import read_ranking, to_json
 from parlai_ext.stopping import run as blocks
-from parlai_ext.stopping.section import stopping_lines
+from parlai_ext.stopping.looks import stopping_lines
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.interrupted import interrupted

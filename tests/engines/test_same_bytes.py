@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from parlai_ext.bench.plan import BenchPlan, Variant
-from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.bench.run_bench import BenchPlan, Variant, run_bench
 from parlai_ext.collect import collect as collecting
 from parlai_ext.commands import build_toxic_prompts
 from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts

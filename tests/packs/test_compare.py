@@ -15,21 +15,18 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import Utterance
 from parlai_ext.judge_check.check import check_run
 from parlai_ext.packs.compare import (
+    Side,
+    chosen_dialogues,
     differing_settings,
     join_packs,
+    marked_words,
     pack_differences,
+    system_table,
     worst_check,
 )
 from parlai_ext.packs.pack import open_pack
-from parlai_ext.packs.side_by_side import (
-    Side,
-    chosen_dialogues,
-    marked_words,
-    system_table,
-)
 from parlai_ext.report.page import write_report
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import write_ranking
+from parlai_ext.results.ranking import rank_run, write_ranking
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.packs.test_verify import raise_score

@@ -14,7 +14,7 @@ from parlai_ext.core import SystemFailed
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.pack import open_pack
 from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_paths
-from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import rank_run
 from parlai_ext.store import RunFolder
 from tests.support.interrupted import interrupted
 from tests.support.published_runs import files_in, make_run, publish

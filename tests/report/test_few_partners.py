@@ -12,9 +12,7 @@ from parlai_ext.report import summary
 from parlai_ext.report.page import write_report
 from parlai_ext.report.table import terminal_report
 from parlai_ext.report.view import dimension_details
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import IMPORT_NOTE
-from parlai_ext.results.tables import read_tables
+from parlai_ext.results.ranking import IMPORT_NOTE, rank_run, read_tables
 from tests.support.planted_run import planted_run
 from tests.support.written import on_one_line
 
@@ -66,7 +64,7 @@ def two(tmp_path):
 
 def test_interval_bold_and_sentence_of_each_pair_agree(two):
     _, ranking, details = two
-    pair = details.by_names['echo', 'canned']
+    pair = details.pairs['echo', 'canned']
     assert (pair.difference, pair.win_rate) == (pytest.approx(2.23), 1)
     # echo is far ahead of both with these partners, in every dialogue
     assert ranking.separation['Overall'].not_apart == ()
@@ -74,7 +72,7 @@ def test_interval_bold_and_sentence_of_each_pair_agree(two):
     assert 'echo comes first of 3 systems' in headline
     assert 'cannot tell' not in headline
     for other in ('canned', 'third'):
-        there, back = details.by_names['echo', other], details.by_names[other, 'echo']
+        there, back = details.pairs['echo', other], details.pairs[other, 'echo']
         assert there.apart and back.apart
         assert there.difference == -back.difference > 0
 
@@ -112,4 +110,4 @@ def test_cells_are_of_the_resamples_of_the_ranking(tmp_path):
     run, first, before = ranked(tmp_path)
     again, after = ranked_again(run, bootstraps=57)
     assert again.bootstraps == 57 and first.bootstraps is None
-    assert after.by_names['echo', 'canned'].low != before.by_names['echo', 'canned'].low
+    assert after.pairs['echo', 'canned'].low != before.pairs['echo', 'canned'].low

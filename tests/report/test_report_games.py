@@ -8,16 +8,15 @@ from dataclasses import replace
 import pytest
 
 from parlai_ext.core import Dialogue, Score, ScoredDialogue, Utterance
-from parlai_ext.report.browse import (
+from parlai_ext.report.page import (
     dialogue_candidates,
     read_page_dialogues,
     scored_data,
     turn_marks,
+    write_report,
 )
-from parlai_ext.report.page import write_report
 from parlai_ext.report.summary import tournament_sentence
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.tables import read_tables
+from parlai_ext.results.ranking import rank_run, read_tables
 from tests.report.test_report_browser import PAYLOADS
 from tests.support.report_example import example_ranking, tournament_result
 from tests.tournament.test_rank import SCORER, WORTH, played

@@ -9,8 +9,7 @@ import pytest
 from parlai_ext.core.records import record_from_json
 from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
 from parlai_ext.report import judge
-from parlai_ext.report.browse import PageDialogues
-from parlai_ext.report.page import render_rankings
+from parlai_ext.report.page import PageDialogues, render_rankings
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import file_table, leaderboard_csv, terminal_report
 from parlai_ext.report.view import RankingView

@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.report import browse
-from parlai_ext.report.browse import PageCandidate, choose, fair_shares, room_for
-from parlai_ext.report.page import write_report
+from parlai_ext.report import page as report_page
+from parlai_ext.report.page import (
+    PageCandidate,
+    choose,
+    fair_shares,
+    room_for,
+    write_report,
+)
 from parlai_ext.view.page import script_safe_json
 from tests.support.report_example import LABELS, example_ranking, example_run, standing
 
@@ -126,7 +131,7 @@ def test_floors_and_guessed_systems_are_marked(tmp_path):
 
 
 def test_page_says_how_many_of_how_many_dialogues_it_shows(tmp_path, monkeypatch):
-    monkeypatch.setattr('parlai_ext.report.browse.MAX_PAGE_CHARACTERS', 14_000)
+    monkeypatch.setattr('parlai_ext.report.page.MAX_PAGE_CHARACTERS', 14_000)
     openers = [f'hello {n}' for n in range(10)]
     text = rendered(tmp_path / 'r', openers=openers)
     n_shown = len(Page(text).data['dialogues'])
@@ -199,7 +204,7 @@ def test_the_random_ones_are_over_the_same_openers_for_each_target():
 
 
 def test_there_is_room_for_as_many_as_fit(monkeypatch):
-    monkeypatch.setattr(browse, 'MAX_PAGE_CHARACTERS', 1000)
+    monkeypatch.setattr(report_page, 'MAX_PAGE_CHARACTERS', 1000)
     ten = [replace(one, size=50) for one in some('a', map(float, range(100)))]
     # 1000 / 50, and half as many with the scores of two scorers
     assert (room_for(ten), room_for(ten[:20]), room_for(ten, 2)) == (20, 20, 12)

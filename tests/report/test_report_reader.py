@@ -11,8 +11,7 @@ import pytest
 
 from parlai_ext.core import Score, ScoredDialogue, content_id, dialogue_means
 from parlai_ext.report.page import write_report
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import write_ranking
+from parlai_ext.results.ranking import rank_run, write_ranking
 from parlai_ext.view import signed, spreadsheet_text, visible
 from tests.report.test_report_browser import PAYLOADS, RUN
 from tests.support.browser import STICKING

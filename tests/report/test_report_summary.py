@@ -16,18 +16,16 @@ from parlai_ext.ranking.standings import (
     Separation,
     dialogues_needed,
 )
-from parlai_ext.report.details import (
+from parlai_ext.report.page import (
     SHADES,
+    answers,
     pairs_section,
     partners_section,
     spread_section,
 )
-from parlai_ext.report.page import answers
 from parlai_ext.report.summary import leader_sentence, sentences, warnings
 from parlai_ext.report.view import DimensionDetails, RankingView, dimension_details
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import IMPORT_NOTE
-from parlai_ext.results.tables import read_tables
+from parlai_ext.results.ranking import IMPORT_NOTE, rank_run, read_tables
 from parlai_ext.view import rough_count, signed
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
 from tests.support.report_example import (
@@ -246,7 +244,7 @@ def test_the_lead_is_the_paired_difference_to_the_second_system(ranked):
     ranking, details = ranked
     found = by_question(*ranked)
     lead, leader = found['By how much'], found['Who leads']
-    pair = details['Overall'].by_names['beta', 'alpha']
+    pair = details['Overall'].pairs['beta', 'alpha']
     assert lead.text == f'{signed(pair.difference, 2)} over alpha'
     assert f'of {pair.n} dialogues' in lead.more
     assert leader.text == 'beta' and 'below the floor floor-x' in leader.more
@@ -287,7 +285,7 @@ def test_the_only_ranked_system_leads_nobody():
 def test_tables_that_would_say_nothing_are_left_out():
     def view_of(one, *details):
         ranking = example_ranking(standings={'Overall': (one,)})
-        return RankingView(ranking, {}, {'Overall': DimensionDetails(*details, {}, ())})
+        return RankingView(ranking, {}, {'Overall': DimensionDetails(*details, {}, {})})
 
     nothing = view_of(standing('beta', None, None), ('tom', 'mary'), {})
     for section in (pairs_section, partners_section, spread_section):

@@ -17,9 +17,13 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import terminal_table
-from parlai_ext.results import rank
-from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import CutContexts, choose_scores, read_ranking
+from parlai_ext.results import ranking as rankings
+from parlai_ext.results.ranking import (
+    CutContexts,
+    choose_scores,
+    rank_run,
+    read_ranking,
+)
 from tests.collect.test_preflight import protocol, says
 from tests.support.dialogues import spoken
 from tests.support.planted_run import played_run
@@ -303,14 +307,14 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
 def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypatch):
     # a repeats itself most and is the worst: lower is better, so they agree fully
     share = [0.9, 0.5, 0.1, 0.3]
-    read = rank.read_tables
+    read = rankings.read_tables
 
     def read_tables(*args):
         tables = read(*args)
         tables.baselines['repeated_share'][:] = np.reshape(share, (4, 1, 1))
         return tables
 
-    monkeypatch.setattr(rank, 'read_tables', read_tables)
+    monkeypatch.setattr(rankings, 'read_tables', read_tables)
     ranking = ranked(tmp_path, human=people())
     found = ranking.baseline_reference['repeated_share']['Overall']
     assert found.spearman.value == pytest.approx(1.0)
@@ -333,7 +337,7 @@ def test_overlap_with_the_partner_stands_beside_length(tmp_path):
 def test_a_floor_is_correlated_only_where_a_planted_order_names_it(
     tmp_path, monkeypatch, is_planted, n
 ):
-    monkeypatch.setattr(rank, 'is_floor', lambda name: name == 'a')
+    monkeypatch.setattr(rankings, 'is_floor', lambda name: name == 'a')
     order = {'reference_kind': 'planted', 'reference': {'Overall': WORTH}}
     about = order if is_planted else {'human': people()}
     ranking = ranked(tmp_path, **about)

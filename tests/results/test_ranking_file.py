@@ -13,17 +13,17 @@ import pytest
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core import JudgeModel, UserError
 from parlai_ext.core.records import record_from_json
-from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import (
     CardModel,
     Nearness,
     Ranking,
     judge_card,
+    rank_run,
     read_ranking,
+    read_tables,
     to_json,
     write_ranking,
 )
-from parlai_ext.results.tables import read_tables
 from parlai_ext.store import ScorerRecord
 from tests.support.mutations import mutations
 from tests.support.report_example import example_ranking

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from parlai_ext.ranking.stopping_rule import ERROR, outcome_codes, pair_intervals
-from parlai_ext.stopping.planning import (
+from parlai_ext.stopping.looks import (
     SETTLED,
     SETTLED_IN_HALF,
     TIED,

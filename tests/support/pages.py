@@ -16,8 +16,7 @@ from parlai_ext.audit.record import (
 )
 from parlai_ext.bench.bench_files import read_points
 from parlai_ext.bench.compare import compare_bench
-from parlai_ext.bench.plan import BenchPlan, Variant
-from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.bench.run_bench import BenchPlan, Variant, run_bench
 from parlai_ext.bench.tables import (
     paper_tables,
     render_bench_page,

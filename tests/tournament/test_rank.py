@@ -23,9 +23,13 @@ from parlai_ext.ranking.games import Game
 from parlai_ext.ranking.standings import Rating
 from parlai_ext.report.summary import rating_text, sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
-from parlai_ext.results.rank import Reference, rank_run, read_reference
-from parlai_ext.results.ranking import to_json
-from parlai_ext.results.tables import ScoreTables
+from parlai_ext.results.ranking import (
+    Reference,
+    ScoreTables,
+    rank_run,
+    read_reference,
+    to_json,
+)
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.tournament.rank import play_tournament
 from tests.support.dialogues import spoken
