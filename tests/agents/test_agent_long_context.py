@@ -96,14 +96,6 @@ def test_the_first_token_of_a_long_context_is_heard(long, length):
     assert float((last - changed).abs().max()) > 1e-6
 
 
-def test_how_a_token_is_embedded_depends_on_how_far_back_it_is(long):
-    # what was said before moves nothing: the shift that gave the encoder its name
-    encoder = long.model.encoder
-    short, _ = encoder.forward_embedding(tokens(40, start=20))
-    long_context, _ = encoder.forward_embedding(tokens(60))
-    assert torch.equal(long_context[:, 20:], short)
-
-
 def test_a_published_model_file_loads(module_folder, model_file):
     # their `.opt` names a class that is not in ParlAI's wheel; the roster names ours
     copy = copied(model_file, module_folder / 'published', model=THEIRS)

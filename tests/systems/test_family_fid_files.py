@@ -4,7 +4,6 @@ line that says what is missing.
 """
 
 import shutil
-import socket
 from pathlib import Path
 
 import pytest
@@ -61,15 +60,14 @@ def line(opt, **more):
     return found.removeprefix(start)
 
 
-def test_nothing_is_asked_of_the_network_printed_or_written(opt, monkeypatch, capfd):
-    asked = []
-    monkeypatch.setattr(socket, 'getaddrinfo', lambda host, *_: asked.append(host))
+@pytest.mark.usefixtures('no_network')
+def test_nothing_is_asked_of_the_network_printed_or_written(opt, capfd):
     home = Path(opt['path_to_index']).parent
     before = files_under(home)
     agent = load(opt)
     agent.observe({'text': 'tea', 'episode_done': False})
     agent.act()
-    assert (asked, *capfd.readouterr()) == ([], '', '')
+    assert capfd.readouterr() == ('', '')
     assert files_under(home) == before
 
 
@@ -210,18 +208,6 @@ def test_every_file_that_it_reads_is_part_of_the_identity(opt, change):
     [file] = [p for p in home.rglob('*') if p.is_file() and p.name.endswith(change)]
     file.write_bytes(file.read_bytes() + b' ')
     assert identity(System(NAME, opt)) != before
-
-
-def test_an_index_that_only_the_model_names_is_part_of_the_identity(built, opt):
-    options_file = Path(f'{opt["model_file"]}.opt')
-    home, there = (Path(o['model_file']).parent for o in (built, opt))
-    options_file.write_text(options_file.read_text().replace(str(home), str(there)))
-    short = {key: opt[key] for key in ('model', 'model_file')}
-    before = identity(System(NAME, short))
-    assert load(short).opt['path_to_index'] == opt['path_to_index']
-    index = Path(opt['path_to_index'])
-    index.write_bytes(index.read_bytes() + b' ')
-    assert identity(System(NAME, short)) != before
 
 
 def test_an_index_reaches_no_file_elsewhere(opt, tmp_path):

@@ -3,7 +3,6 @@ Loading a system: whose options win, what is shared, and what one clear line say
 """
 
 import os
-import shutil
 
 import pytest
 import torch
@@ -33,10 +32,8 @@ def test_a_systems_options_win_over_the_models_own(generator):
     assert (agent.opt['inference'], agent.beam_size) == ('beam', 2)
 
 
-def test_nothing_is_built_for_training(module_folder, generator):
-    for end in ('', '.opt'):
-        shutil.copy(generator + end, module_folder / f'trained{end}')
-    path = str(module_folder / 'trained')
+def test_nothing_is_built_for_training(module_folder):
+    path = make_generator(module_folder, 'trained')
     with_options(path, datatype='train', interactive_mode=False)
     agent = loaded(model_file=path).agent
     assert agent.opt['datatype'] == 'valid'
