@@ -234,9 +234,12 @@ def test_a_model_in_the_hubs_cache_is_the_same_as_in_a_folder(model, cache):
         'present',
         'download',
     ]
+    opt = seat(REPO).opt
+    assert HF.commit(opt) is None and HF.weight_bytes(opt) == 0
     cached(cache, model)
     here = identity(seat(model))
     assert identity(seat(REPO)) == identity(seat(REPO, hf_revision=COMMIT)) == here
+    assert HF.commit(opt) == COMMIT and HF.commit(seat(model).opt) is None
 
 
 WEIGHTY = ('model.safetensors', 'config.json', 'generation_config.json')
@@ -305,14 +308,6 @@ def test_an_index_that_is_none(model):
 def test_the_memory_that_weights_will_take(opt, of_its_own, model):
     stored = (model / 'model.safetensors').stat().st_size  # in float32
     assert HF.weight_bytes(seat(model, **opt).opt) == pytest.approx(stored * of_its_own)
-
-
-def test_the_commit_and_the_size_of_what_is_in_the_cache(model, cache):
-    assert HF.commit(seat(REPO).opt) is None
-    assert HF.weight_bytes(seat(REPO).opt) == 0
-    cached(cache, model)
-    assert HF.commit(seat(REPO).opt) == COMMIT
-    assert HF.commit(seat(model).opt) is None
 
 
 def test_a_download_asks_for_one_format_and_what_goes_with_it():

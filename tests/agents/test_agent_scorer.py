@@ -3,6 +3,8 @@ Scorers as ParlAI agents: what they are asked of the messages that they observe;
 ParlAI's own commands give the stage's numbers; and scores from elsewhere.
 """
 
+from unittest.mock import Mock
+
 import pytest
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
@@ -95,20 +97,14 @@ def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
 
 
 def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch):
-    asked = []
-    judge = ChatMatch.judged
-
-    def judged(self, games):
-        asked.extend(games)
-        return judge(self, games)
-
-    monkeypatch.setattr(ChatMatch, 'judged', judged)
+    judged = Mock(wraps=scorer.judged)
+    monkeypatch.setattr(scorer, 'judged', judged)
     scorer.remembered.clear()
     one = ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
     for agent in (one, ChatmatchAgent({}, one.share())):  # clones remember it too
         for i in range(10):
             agent.batch_act([message(i)])
-    assert len(asked) == 1
+    assert sum(len(call.args[0]) for call in judged.call_args_list) == 1
 
 
 def test_without_later_turns_the_game_ends_with_the_judged_turn(agent):

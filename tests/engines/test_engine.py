@@ -37,8 +37,6 @@ class Doubler(Worker):
     Doubles a number; some are mistakes.
     """
 
-    budget = 7
-
     def work(self, data, tell):
         tell(1, 2)
         if data == 'mistake':
@@ -48,9 +46,6 @@ class Doubler(Worker):
         if data == 'disk':
             raise OSError(28, 'No space left on device', '/there')
         return 2 * data
-
-    def loaded(self):
-        return {'weights'}
 
     def close(self):
         return 'closed'
