@@ -115,7 +115,6 @@ def test_what_is_toxic_is_replaced_and_the_system_is_told_what_was_said(
     [
         ('prompt', ['prompt', 'none']),
         ('answer', ['answer', 'answer']),
-        ('both', ['prompt', 'answer']),
     ],
 )
 def test_only_the_checks_that_are_asked_for_are_made(checks, expected, layer):

@@ -150,7 +150,6 @@ def followups(module_folder):
 @pytest.mark.parametrize(
     'agent, score, own, flags',
     [
-        ('ext:fed', 'target', None, {}),
         ('ext:fed', 'both', None, {'fed_polarity': 'both', 'fed_tokens': 'sum'}),
         # a run is judged by its own judge and options, but for what the user says
         ('ext:scorer', 'target', {'polarity': 'both'}, {}),

@@ -89,13 +89,13 @@ def test_an_archive_without_the_model_is_said(models):
 def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch):
     folder = tmp_path / 'models--a--b' / 'snapshots' / 'abc'
     folder.mkdir(parents=True)
-    here = []
-    monkeypatch.setattr(hub, 'cached_weights', lambda *a: here[0] if here else None)
+    file = folder / 'model.safetensors'
+    monkeypatch.setattr(
+        hub, 'cached_weights', lambda *a: file if file.exists() else None
+    )
 
     def bring(repo, *rest):
-        (folder / 'model.safetensors').write_bytes(b'weights')
-        here.append(folder / 'model.safetensors')
-        return here[0]
+        return written(folder, file.name, b'weights')
 
     monkeypatch.setattr(hub, 'fetch_weights', bring)
     opt = {'model': 'hugging_face/dialogpt'}
