@@ -129,9 +129,9 @@ def test_a_training_goes_on_from_its_checkpoint(hf_folder, tmp_path):
     data = pairs(tmp_path)
     opt = training(data, tmp_path / 'model', hf_model=hf_folder('llama'))
     TrainModel.main(**opt, num_epochs=1, save_after_valid=True)
-    shutil.copy(tmp_path / 'model', tmp_path / 'model.checkpoint')
-    for name in ('opt', 'dict', 'trainstats'):
-        shutil.copy(tmp_path / f'model.{name}', tmp_path / f'model.checkpoint.{name}')
+    for path in tmp_path.glob('model*'):
+        name = path.name.replace('model', 'model.checkpoint')
+        shutil.copy(path, path.with_name(name))
     opt = {**opt, 'hf_model': str(tmp_path / 'gone')}
     _, after = TrainModel.main(**opt, num_epochs=2, load_from_checkpoint=True)
     stats = json_in(tmp_path / 'model.trainstats')

@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 from parlai.core.agents import create_agent_from_model_file
-from parlai.core.message import Message
 from parlai.core.opt import Opt
 
 from benchmarks.mini_training.corpus import batches
@@ -15,6 +14,7 @@ from benchmarks.mini_training.train import build_agent, learn_tokenizer, train
 from parlai_ext.agents.mini_floor.mini_floor import MiniFloorAgent
 from parlai_ext.mini.corruptions import GENERIC
 from parlai_ext.mini.smalltalk import make_dialogue
+from tests.support.talk import answers
 from tests.systems.test_openers_task import teacher
 
 TINY = {**SMALL, 'embedding_size': 8, 'ffn_size': 8, 'n_heads': 1}
@@ -84,14 +84,6 @@ def floor(kind):
     return MiniFloorAgent(Opt({'floor_kind': kind}))
 
 
-def told(agent, lines):
-    said = []
-    for line in lines:
-        agent.observe(Message(text=line, episode_done=False))
-        said.append(agent.act()['text'])
-    return said
-
-
 def test_the_first_act_is_the_opening_pair():
     act = smalltalk().act()
     turns = make_dialogue('valid', 0, 0)
@@ -108,18 +100,12 @@ def test_a_dialogue_is_an_episode_and_reactions_come_after_a_whole_one():
 @pytest.mark.parametrize('kind', ['generic_reply', 'word_salad'])
 def test_a_floor_depends_on_what_it_heard_only(kind):
     lines = ['Hi!', 'Do you like tea?', 'Why?']
-    first, second = floor(kind), floor(kind)
-    told(second, ['Something else.'])
-    second.reset()
-    assert told(first, lines) == told(second, lines)
-
-
-def test_a_clone_of_a_floor_has_heard_nothing():
-    one = floor('word_salad')
-    before = told(floor('word_salad'), ['Hi!'])
-    told(one, ['Good morning!'])
-    assert told(one.clone(), ['Hi!']) == before
+    before, other = floor(kind), floor(kind)
+    answers(other, ['Something else.'])
+    clone = other.clone()
+    other.reset()
+    assert answers(before, lines) == answers(other, lines) == answers(clone, lines)
 
 
 def test_the_generic_floor_says_generic_things():
-    assert set(told(floor('generic_reply'), ['Hi!', 'Oh?', 'No.'])) <= set(GENERIC)
+    assert set(answers(floor('generic_reply'), ['Hi!', 'Oh?', 'No.'])) <= set(GENERIC)

@@ -31,8 +31,6 @@ def talk(tmp_path):
         acts = [{'id': 'ab'[i % 2], 'text': line} for i, line in enumerate(lines)]
         turns = [acts[i : i + 2] for i in range(0, len(acts), 2)]
         path.write_text(json.dumps({'dialog': turns}) + '\n')
-        told = {'date': '', 'opt': {}, 'self_chat': False, 'speakers': ['a', 'b']}
-        path.with_suffix('.metadata').write_text(json.dumps({**told, 'version': ''}))
         return f'task:jsonfile:jsonfile_datapath={path}:label_turns=secondspeaker'
 
     return write

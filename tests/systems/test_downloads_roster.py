@@ -9,7 +9,7 @@ import pytest
 from parlai.core import build_data
 from parlai.utils.bpe import Gpt2BpeHelper
 
-from parlai_ext.commands.check_roster import CheckRoster
+from parlai_ext.commands.command import run_directly
 from parlai_ext.core import System
 from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import download_systems
@@ -116,7 +116,7 @@ def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, printed
     file, lock = written(tmp_path, 'r.yaml', {'targets': targets}), tmp_path / 'lock'
     args = ['--roster', file, '--datapath', data, '--download', '--lock', lock]
     with pytest.raises(SystemExit) as caught:
-        CheckRoster.execute(vars(CheckRoster.parser().parse_args(map(str, args))))
+        run_directly('check_roster', map(str, args))
     assert caught.value.code == 1
     text = printed()
     assert "system 'A': model_file: zoo:fake/bad/model cannot be downl" in text

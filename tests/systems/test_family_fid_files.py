@@ -22,7 +22,7 @@ from tests.support.family_fid import (
 )
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.store_samples import files_under
-from tests.support.talk import loaded
+from tests.support.talk import answers, loaded
 from tests.support.tiny_models import sentences
 from tests.support.user_error import error_line
 
@@ -64,9 +64,7 @@ def line(opt, **more):
 def test_nothing_is_asked_of_the_network_printed_or_written(opt, capfd):
     home = Path(opt['path_to_index']).parent
     before = files_under(home)
-    agent = load(opt)
-    agent.observe({'text': 'tea', 'episode_done': False})
-    agent.act()
+    answers(load(opt), ['tea'])
     assert capfd.readouterr() == ('', '')
     assert files_under(home) == before
 
