@@ -148,20 +148,26 @@ def followups(module_folder):
 
 
 @pytest.mark.parametrize(
-    'agent, score, own, flags',
+    'agent, score, own, flags, polarity',
     [
-        ('ext:fed', 'both', None, {'fed_polarity': 'both', 'fed_tokens': 'sum'}),
+        ('ext:fed', 'both', {}, {'fed_polarity': 'both', 'fed_tokens': 'sum'}, 'both'),
         # a run is judged by its own judge and options, but for what the user says
-        ('ext:scorer', 'target', {'polarity': 'both'}, {}),
-        ('ext:fed', 'target', {'polarity': 'both'}, {'fed_polarity': 'negative'}),
+        ('ext:scorer', 'target', {'polarity': 'both'}, {}, 'both'),
+        (
+            'ext:fed',
+            'target',
+            {'polarity': 'both'},
+            {'fed_polarity': 'negative'},
+            'negative',
+        ),
     ],
 )
 def test_eval_model_gives_the_averages_of_the_stage(
-    tmp_path, model_file, followups, agent, score, own, flags
+    tmp_path, model_file, followups, agent, score, own, flags, polarity
 ):
     judge = {'judge_model_file': model_file, 'followups': followups}
-    in_run = {} if own is None else {**judge, **own}
-    by_user = {**judge, **flags} if own is None else flags
+    in_run = {**judge, **own} if own else {}
+    by_user = flags if own else {**judge, **flags}
     run = small_run(tmp_path / 'run', score=score, **in_run)
     recorded = {'name': 'fed', **in_run}
     scorer = choose_scorer(recorded, by_user, named_by_user=True).build()
@@ -171,7 +177,6 @@ def test_eval_model_gives_the_averages_of_the_stage(
     report = EvalModel.main(**given, batchsize=3, **by_user)
     found = {name: report[name].value() for name in expected}
     assert found == pytest.approx(expected, rel=1e-5)
-    polarity = flags.get('fed_polarity', (own or {}).get('polarity', 'negative'))
     assert scorer.options.polarity == polarity
 
 

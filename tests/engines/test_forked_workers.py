@@ -31,6 +31,10 @@ class Teller(Worker):
         tell(1, 2)
         if data == 'mistake':
             raise UserError('key: wrong')
+        if data == 'bug':
+            raise ZeroDivisionError('by zero')
+        if data == 'disk':
+            raise OSError(28, 'No space left on device', '/there')
         if data == 'killed':
             signal.raise_signal(signal.SIGKILL)
         if data == 'slow':
@@ -41,8 +45,12 @@ class Teller(Worker):
         return os.getpid()
 
 
+def teller(share):
+    return Teller()
+
+
 def job(**more):
-    return Job(Teller, lambda share: Teller(), 'steps', 'key', **more)
+    return Job(Teller, teller, 'steps', 'key', **more)
 
 
 def tasks(*data, size=1):
