@@ -56,7 +56,7 @@ def training(data, model_file, **more):
     }
 
 
-def load(opt):
+def load(**opt):
     more = {'no_cuda': True, 'label_truncate': 8, 'text_truncate': 48}
     return loaded(model='ext:causal_lm', **{**more, **opt})
 
@@ -66,9 +66,8 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, hf_folder):
     # ext:hf generates by transformers' own `generate`
     style = {'hf_model': hf_folder(name), 'first_turn_ask': 'today', 'no_cuda': True}
     # ParlAI makes the last token of the longest reply an end token
-    ours = load({**style, 'label_truncate': 9})
-    opt = {**style, 'model': 'ext:hf', 'reply_max_tokens': 8}
-    theirs = loaded(**opt)
+    ours = load(**style, label_truncate=9)
+    theirs = loaded(**style, model='ext:hf', reply_max_tokens=8)
     there = after_turns(theirs, [*TURNS, TURNS[0]])
     prompt = theirs.agent.engine.prompt(tuple(there.agent.turns))
     here = after_turns(ours, [*TURNS, TURNS[0]])
@@ -77,7 +76,7 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, hf_folder):
 
 
 def test_the_loss_is_that_of_transformers_over_the_label_alone(hf_folder):
-    agent = load({'hf_model': hf_folder('llama'), 'first_turn_ask': 'today'}).agent
+    agent = load(hf_model=hf_folder('llama'), first_turn_ask='today').agent
     texts = [('you like tea', 'old book'), ('rain', 'there today again')]
     clones = [agent.clone() for _ in texts]
     seen = [
@@ -104,7 +103,7 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
     for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
         del opt[key]
     TrainModel.main(**opt, init_opt='moderation/track_baseline', max_train_steps=2)
-    agent = load({'model_file': str(tmp_path / 'model')}).agent
+    agent = load(model_file=str(tmp_path / 'model')).agent
     tokens = agent.dict.hf_tokenizer
     assert len(tokens) == len(AutoTokenizer.from_pretrained(hf_folder('gpt2'))) + 2
     act = Message(text='you like tea', labels=['old book'], episode_done=True)
@@ -120,7 +119,7 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
 
 
 def test_a_trained_model_gives_the_taught_answer_without_its_base(trained):
-    player = load({'model_file': str(trained)})
+    player = load(model_file=str(trained))
     [reply] = player.respond(heard(player, ['you like tea']))
     assert reply.text == 'you want warm bread'
 
@@ -156,7 +155,7 @@ def test_only_the_last_layers_learn(hf_folder, tmp_path):
 
 def test_more_layers_than_there_are_is_a_line_about_the_option(hf_folder):
     with user_error('trained_layers: 9'):
-        load({'hf_model': hf_folder('llama'), 'trained_layers': 9})
+        load(hf_model=hf_folder('llama'), trained_layers=9)
 
 
 @pytest.mark.parametrize(
@@ -168,12 +167,12 @@ def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
         shutil.copy(path, tmp_path / path.name)
     written(tmp_path, 'model.dict', texts)
     with user_error('dict_file: .*model.dict'):
-        load({'model_file': str(tmp_path / 'model')})
+        load(model_file=str(tmp_path / 'model'))
     assert not (tmp_path.parent / 'x.json').exists()
 
 
 def test_a_dialogue_that_is_too_long_loses_its_oldest_turns(hf_folder):
-    agent = load({'hf_model': hf_folder('gpt2'), 'text_truncate': 8}).agent
+    agent = load(hf_model=hf_folder('gpt2'), text_truncate=8).agent
     for text in TURNS:
         agent.history.update_history(Message(text=text))
     kept = agent.dict.vec2txt(agent.history.get_history_vec())

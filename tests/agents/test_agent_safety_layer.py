@@ -19,7 +19,6 @@ from tests.support.written import written
 
 BAD = 'zorgle'  # the only entry of the word list
 SAID = ('one thing', 'another thing')  # what is said instead
-HEARD = []
 
 
 class Notes(Agent):
@@ -31,7 +30,6 @@ class Notes(Agent):
         super().__init__(opt, shared)
         self.id = 'Notes'
         self.notes = []
-        HEARD.append(self.notes)
 
     def observe(self, observation):
         self.notes.append(('heard', observation.get('text')))
@@ -73,7 +71,6 @@ def layer(tmp_path):
             **more,
         }
 
-    HEARD.clear()
     return options
 
 

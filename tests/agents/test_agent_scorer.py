@@ -96,14 +96,15 @@ def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
     assert [act['scores'] for act in acts] == expected
 
 
-def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch):
+def test_turns_of_one_game_asked_one_by_one_are_one_question(
+    agent, scorer, monkeypatch
+):
     judged = Mock(wraps=scorer.judged)
     monkeypatch.setattr(scorer, 'judged', judged)
     scorer.remembered.clear()
-    one = ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
-    for agent in (one, ChatmatchAgent({}, one.share())):  # clones remember it too
+    for one in (agent, ChatmatchAgent({}, agent.share())):  # clones remember it too
         for i in range(10):
-            agent.batch_act([message(i)])
+            one.batch_act([message(i)])
     assert sum(len(call.args[0]) for call in judged.call_args_list) == 1
 
 

@@ -28,7 +28,7 @@ def ranker(module_folder):
 
 
 def test_a_systems_options_win_over_the_models_own(generator):
-    agent = loaded(**{'model_file': generator, 'beam_size': 2}).agent
+    agent = loaded(model_file=generator, beam_size=2).agent
     assert (agent.opt['inference'], agent.beam_size) == ('beam', 2)
 
 

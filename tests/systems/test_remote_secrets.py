@@ -105,10 +105,10 @@ def test_a_key_in_the_path_is_posted_and_shown_by_its_name(
 ):
     # a short one is hidden where it is a whole part of the path
     monkeypatch.setenv('TRY_REMOTE_KEY', key)
-    system = endpoint(**{**KEYED, **in_path(url, f'{key}/teas')})
+    system = endpoint(**KEYED, **in_path(url, f'{key}/teas'))
     shown = f'{url}/hook/$TRY_REMOTE_KEY/teas/v1/chat/completions'
     assert system.settings.endpoint == shown
-    named = endpoint(**{**KEYED, **in_path(url, '$TRY_REMOTE_KEY/teas')})
+    named = endpoint(**KEYED, **in_path(url, '$TRY_REMOTE_KEY/teas'))
     assert named.settings == system.settings
     control(url, {'status': 404})
     with user_error(re.escape(f'remote_url: {shown} refuses')):
