@@ -30,7 +30,7 @@ def trained(module_folder, hf_folder, registered):
     opt = training(pairs(module_folder), module_folder / 'model', hf_model=str(base))
     # ParlAI draws the order of examples; after one in twenty, 8 epochs do not suffice
     random.seed(0)
-    TrainModel.main(**opt, num_epochs=8)
+    TrainModel.main(**OURS, **opt, num_epochs=8)
     shutil.rmtree(base)
     return module_folder / 'model'
 
@@ -39,15 +39,19 @@ def pairs(folder):
     return write_pairs(folder / 'pairs.csv', 'you want warm bread')
 
 
+OURS = {
+    'model': 'ext:causal_lm',
+    'optimizer': 'adamw',
+    'learningrate': 3e-3,
+    'batchsize': 4,
+}
+
+
 def training(data, model_file, **more):
     return {
-        'model': 'ext:causal_lm',
         'task': 'ext:toxic_prompts',
         'toxic_data': str(data),
         'model_file': str(model_file),
-        'optimizer': 'adamw',
-        'learningrate': 3e-3,
-        'batchsize': 4,
         'text_truncate': 48,
         'label_truncate': 8,
         'skip_generation': True,
@@ -100,8 +104,6 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
     hf_folder, tmp_path
 ):
     opt = training(pairs(tmp_path), tmp_path / 'model', hf_model=str(hf_folder('gpt2')))
-    for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
-        del opt[key]
     TrainModel.main(**opt, init_opt='moderation/track_baseline', max_train_steps=2)
     agent = load(model_file=str(tmp_path / 'model')).agent
     tokens = agent.dict.hf_tokenizer
@@ -127,12 +129,12 @@ def test_a_trained_model_gives_the_taught_answer_without_its_base(trained):
 def test_a_training_goes_on_from_its_checkpoint(hf_folder, tmp_path):
     data = pairs(tmp_path)
     opt = training(data, tmp_path / 'model', hf_model=hf_folder('llama'))
-    TrainModel.main(**opt, num_epochs=1, save_after_valid=True)
+    TrainModel.main(**OURS, **opt, num_epochs=1, save_after_valid=True)
     for path in tmp_path.glob('model*'):
         name = path.name.replace('model', 'model.checkpoint')
         shutil.copy(path, path.with_name(name))
     opt = {**opt, 'hf_model': str(tmp_path / 'gone')}
-    _, after = TrainModel.main(**opt, num_epochs=2, load_from_checkpoint=True)
+    _, after = TrainModel.main(**OURS, **opt, num_epochs=2, load_from_checkpoint=True)
     stats = json_in(tmp_path / 'model.trainstats')
     assert stats['total_epochs'] == pytest.approx(2)
     assert math.isfinite(after['ppl'])
@@ -141,7 +143,7 @@ def test_a_training_goes_on_from_its_checkpoint(hf_folder, tmp_path):
 def test_only_the_last_layers_learn(hf_folder, tmp_path):
     data = pairs(tmp_path)
     more = {'hf_model': hf_folder('llama'), 'trained_layers': 1, 'bf16': True}
-    TrainModel.main(**training(data, tmp_path / 'model', **more), num_epochs=1)
+    TrainModel.main(**OURS, **training(data, tmp_path / 'model', **more), num_epochs=1)
     weights = torch.load(tmp_path / 'model', weights_only=True)['model']
     base = AutoModelForCausalLM.from_pretrained(hf_folder('llama')).state_dict()
     changed = [

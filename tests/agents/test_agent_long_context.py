@@ -12,6 +12,7 @@ from parlai_ext.agents.long_context.long_context import recent_first
 from parlai_ext.core import System
 from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.parlai_agents import load_system
+from tests.support.talk import loaded
 from tests.support.tiny_models import SIZES, WORDS, in_float64, make_model, with_options
 from tests.support.user_error import error_line
 
@@ -50,8 +51,7 @@ def copied(model_file, copy, **changes):
 
 
 def agent_of(model_file, **opt):
-    player = load_system(System('a', {'model_file': str(model_file), **opt}))
-    return in_float64(player.agent)
+    return in_float64(loaded(model_file=str(model_file), **opt).agent)
 
 
 def tokens(n, start=0):

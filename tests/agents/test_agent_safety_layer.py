@@ -174,15 +174,12 @@ def test_identity_follows_system_detector_and_sentences(layer, tmp_path):
     assert of() != first
 
 
-def test_a_layer_samples_if_its_system_does(layer, tmp_path):
+def test_a_layer_samples_if_its_system_does(layer):
     greedy, drawn = (
         {'model': 'ext:hf', 'hf_model': 'x', 'inference': way}
         for way in ('greedy', 'topk')
     )
-    (tmp_path / 'model').touch()
-    written(tmp_path, 'model.opt', '{"inference": "topk"}')
-    by_its_own_options = {'model_file': str(tmp_path / 'model')}
-    for inside, draws in (greedy, False), (drawn, True), (by_its_own_options, True):
+    for inside, draws in (greedy, False), (drawn, True):
         assert samples(System('one', layer('Notes', safety_system=inside))) is draws
 
 

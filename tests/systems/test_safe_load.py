@@ -381,7 +381,6 @@ def test_a_model_in_training_is_read_with_all_of_its_state(
         skip_generation=True,
         validation_metric='ppl',
         optimizer=optimizer,
-        verbose=False,
     )
     found = read_states(path)
     assert {'optimizer', 'lr_scheduler', 'warmup_scheduler'} <= set(found)
