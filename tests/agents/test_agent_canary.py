@@ -11,17 +11,14 @@ from parlai.core.opt import Opt
 from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
 from parlai_ext.audit.gaming import KINDS
 from parlai_ext.judge_check.perturbations import PARROTS, ResponseInDialogue, parrot
+from tests.support.talk import answers
 
 
 def replies(kind, heard, own=None):
     agent = CanaryAgent(Opt({'canary_kind': kind}))
     if own is not None:
         agent.self_observe(Message(text=own))
-    said = []
-    for text in heard:
-        agent.observe(Message(text=text))
-        said.append(agent.act()['text'])
-    return said
+    return answers(agent, heard)
 
 
 def test_every_kind_is_played():

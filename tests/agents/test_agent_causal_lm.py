@@ -30,7 +30,7 @@ def trained(module_folder, hf_folder, registered):
     opt = training(pairs(module_folder), module_folder / 'model', hf_model=str(base))
     # ParlAI draws the order of examples; after one in twenty, 8 epochs do not suffice
     random.seed(0)
-    TrainModel.main(**opt, num_epochs=8)
+    TrainModel.main(**OURS, **opt, num_epochs=8)
     shutil.rmtree(base)
     return module_folder / 'model'
 
@@ -39,15 +39,19 @@ def pairs(folder):
     return write_pairs(folder / 'pairs.csv', 'you want warm bread')
 
 
+OURS = {
+    'model': 'ext:causal_lm',
+    'optimizer': 'adamw',
+    'learningrate': 3e-3,
+    'batchsize': 4,
+}
+
+
 def training(data, model_file, **more):
     return {
-        'model': 'ext:causal_lm',
         'task': 'ext:toxic_prompts',
         'toxic_data': str(data),
         'model_file': str(model_file),
-        'optimizer': 'adamw',
-        'learningrate': 3e-3,
-        'batchsize': 4,
         'text_truncate': 48,
         'label_truncate': 8,
         'skip_generation': True,
@@ -56,7 +60,7 @@ def training(data, model_file, **more):
     }
 
 
-def load(opt):
+def load(**opt):
     more = {'no_cuda': True, 'label_truncate': 8, 'text_truncate': 48}
     return loaded(model='ext:causal_lm', **{**more, **opt})
 
@@ -66,9 +70,8 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, hf_folder):
     # ext:hf generates by transformers' own `generate`
     style = {'hf_model': hf_folder(name), 'first_turn_ask': 'today', 'no_cuda': True}
     # ParlAI makes the last token of the longest reply an end token
-    ours = load({**style, 'label_truncate': 9})
-    opt = {**style, 'model': 'ext:hf', 'reply_max_tokens': 8}
-    theirs = loaded(**opt)
+    ours = load(**style, label_truncate=9)
+    theirs = loaded(**style, model='ext:hf', reply_max_tokens=8)
     there = after_turns(theirs, [*TURNS, TURNS[0]])
     prompt = theirs.agent.engine.prompt(tuple(there.agent.turns))
     here = after_turns(ours, [*TURNS, TURNS[0]])
@@ -77,7 +80,7 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, hf_folder):
 
 
 def test_the_loss_is_that_of_transformers_over_the_label_alone(hf_folder):
-    agent = load({'hf_model': hf_folder('llama'), 'first_turn_ask': 'today'}).agent
+    agent = load(hf_model=hf_folder('llama'), first_turn_ask='today').agent
     texts = [('you like tea', 'old book'), ('rain', 'there today again')]
     clones = [agent.clone() for _ in texts]
     seen = [
@@ -101,10 +104,8 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
     hf_folder, tmp_path
 ):
     opt = training(pairs(tmp_path), tmp_path / 'model', hf_model=str(hf_folder('gpt2')))
-    for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
-        del opt[key]
     TrainModel.main(**opt, init_opt='moderation/track_baseline', max_train_steps=2)
-    agent = load({'model_file': str(tmp_path / 'model')}).agent
+    agent = load(model_file=str(tmp_path / 'model')).agent
     tokens = agent.dict.hf_tokenizer
     assert len(tokens) == len(AutoTokenizer.from_pretrained(hf_folder('gpt2'))) + 2
     act = Message(text='you like tea', labels=['old book'], episode_done=True)
@@ -120,7 +121,7 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
 
 
 def test_a_trained_model_gives_the_taught_answer_without_its_base(trained):
-    player = load({'model_file': str(trained)})
+    player = load(model_file=str(trained))
     [reply] = player.respond(heard(player, ['you like tea']))
     assert reply.text == 'you want warm bread'
 
@@ -128,12 +129,12 @@ def test_a_trained_model_gives_the_taught_answer_without_its_base(trained):
 def test_a_training_goes_on_from_its_checkpoint(hf_folder, tmp_path):
     data = pairs(tmp_path)
     opt = training(data, tmp_path / 'model', hf_model=hf_folder('llama'))
-    TrainModel.main(**opt, num_epochs=1, save_after_valid=True)
-    shutil.copy(tmp_path / 'model', tmp_path / 'model.checkpoint')
-    for name in ('opt', 'dict', 'trainstats'):
-        shutil.copy(tmp_path / f'model.{name}', tmp_path / f'model.checkpoint.{name}')
+    TrainModel.main(**OURS, **opt, num_epochs=1, save_after_valid=True)
+    for path in tmp_path.glob('model*'):
+        name = path.name.replace('model', 'model.checkpoint')
+        shutil.copy(path, path.with_name(name))
     opt = {**opt, 'hf_model': str(tmp_path / 'gone')}
-    _, after = TrainModel.main(**opt, num_epochs=2, load_from_checkpoint=True)
+    _, after = TrainModel.main(**OURS, **opt, num_epochs=2, load_from_checkpoint=True)
     stats = json_in(tmp_path / 'model.trainstats')
     assert stats['total_epochs'] == pytest.approx(2)
     assert math.isfinite(after['ppl'])
@@ -142,7 +143,7 @@ def test_a_training_goes_on_from_its_checkpoint(hf_folder, tmp_path):
 def test_only_the_last_layers_learn(hf_folder, tmp_path):
     data = pairs(tmp_path)
     more = {'hf_model': hf_folder('llama'), 'trained_layers': 1, 'bf16': True}
-    TrainModel.main(**training(data, tmp_path / 'model', **more), num_epochs=1)
+    TrainModel.main(**OURS, **training(data, tmp_path / 'model', **more), num_epochs=1)
     weights = torch.load(tmp_path / 'model', weights_only=True)['model']
     base = AutoModelForCausalLM.from_pretrained(hf_folder('llama')).state_dict()
     changed = [
@@ -156,7 +157,7 @@ def test_only_the_last_layers_learn(hf_folder, tmp_path):
 
 def test_more_layers_than_there_are_is_a_line_about_the_option(hf_folder):
     with user_error('trained_layers: 9'):
-        load({'hf_model': hf_folder('llama'), 'trained_layers': 9})
+        load(hf_model=hf_folder('llama'), trained_layers=9)
 
 
 @pytest.mark.parametrize(
@@ -168,12 +169,12 @@ def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
         shutil.copy(path, tmp_path / path.name)
     written(tmp_path, 'model.dict', texts)
     with user_error('dict_file: .*model.dict'):
-        load({'model_file': str(tmp_path / 'model')})
+        load(model_file=str(tmp_path / 'model'))
     assert not (tmp_path.parent / 'x.json').exists()
 
 
 def test_a_dialogue_that_is_too_long_loses_its_oldest_turns(hf_folder):
-    agent = load({'hf_model': hf_folder('gpt2'), 'text_truncate': 8}).agent
+    agent = load(hf_model=hf_folder('gpt2'), text_truncate=8).agent
     for text in TURNS:
         agent.history.update_history(Message(text=text))
     kept = agent.dict.vec2txt(agent.history.get_history_vec())

@@ -3,7 +3,6 @@ ext:hf in batches: in float64 a conversation gets the reply that it gets alone; 
 for chat templates of several manners, and what is cut of a long conversation.
 """
 
-import json
 import shutil
 
 import pytest
@@ -26,6 +25,7 @@ from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model, make_tok
 from tests.support.talk import loaded, replies_alone, replies_to
 from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import user_error
+from tests.support.written import changed_json
 
 # of different lengths, so that a batch needs padding
 TURNS = [sentences(1 + 3 * n, seed=n) for n in range(4)]
@@ -62,11 +62,9 @@ def test_padding_with_the_end_token_is_no_word(hf_folder, tmp_path):
     # GPT-2 has no padding token and is padded with the end token: a batch must not make
     # the end of a reply less likely
     gpt2 = shutil.copytree(hf_folder('gpt2'), tmp_path / 'gpt2')
-    for name in ('config.json', 'generation_config.json', 'tokenizer_config.json'):
-        path = gpt2 / name
-        settings = json.loads(path.read_text(encoding='utf-8'))
-        kept = {k: v for k, v in settings.items() if not k.startswith('pad_token')}
-        path.write_text(json.dumps(kept), encoding='utf-8')
+    for name in ('config.json', 'generation_config.json'):
+        changed_json(gpt2 / name, pad_token_id=None)
+    changed_json(gpt2 / 'tokenizer_config.json', pad_token=None)
     more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
     model = load(gpt2, **more)
     assert model.agent.engine.config.pad_token_id == 2

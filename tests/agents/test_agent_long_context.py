@@ -12,6 +12,7 @@ from parlai_ext.agents.long_context.long_context import recent_first
 from parlai_ext.core import System
 from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.parlai_agents import load_system
+from tests.support.talk import loaded
 from tests.support.tiny_models import SIZES, WORDS, in_float64, make_model, with_options
 from tests.support.user_error import error_line
 
@@ -50,8 +51,7 @@ def copied(model_file, copy, **changes):
 
 
 def agent_of(model_file, **opt):
-    player = load_system(System('a', {'model_file': str(model_file), **opt}))
-    return in_float64(player.agent)
+    return in_float64(loaded(model_file=str(model_file), **opt).agent)
 
 
 def tokens(n, start=0):
@@ -94,14 +94,6 @@ def test_the_first_token_of_a_long_context_is_heard(long, length):
     other[0, 0] += 1
     last, changed = encoded(long, rows)[0, -1], encoded(long, other)[0, -1]
     assert float((last - changed).abs().max()) > 1e-6
-
-
-def test_how_a_token_is_embedded_depends_on_how_far_back_it_is(long):
-    # what was said before moves nothing: the shift that gave the encoder its name
-    encoder = long.model.encoder
-    short, _ = encoder.forward_embedding(tokens(40, start=20))
-    long_context, _ = encoder.forward_embedding(tokens(60))
-    assert torch.equal(long_context[:, 20:], short)
 
 
 def test_a_published_model_file_loads(module_folder, model_file):

@@ -12,14 +12,13 @@ from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.safe.load import read_opt
 from tests.support.chat_server import received, running_server
-from tests.support.remote_samples import make_remote
+from tests.support.remote_samples import PINNED, make_remote
 from tests.support.talk import heard, loaded
 from tests.support.user_error import user_error
 from tests.support.written import written
 
 BAD = 'zorgle'  # the only entry of the word list
 SAID = ('one thing', 'another thing')  # what is said instead
-HEARD = []
 
 
 class Notes(Agent):
@@ -31,7 +30,6 @@ class Notes(Agent):
         super().__init__(opt, shared)
         self.id = 'Notes'
         self.notes = []
-        HEARD.append(self.notes)
 
     def observe(self, observation):
         self.notes.append(('heard', observation.get('text')))
@@ -73,7 +71,6 @@ def layer(tmp_path):
             **more,
         }
 
-    HEARD.clear()
     return options
 
 
@@ -115,7 +112,6 @@ def test_what_is_toxic_is_replaced_and_the_system_is_told_what_was_said(
     [
         ('prompt', ['prompt', 'none']),
         ('answer', ['answer', 'answer']),
-        ('both', ['prompt', 'answer']),
     ],
 )
 def test_only_the_checks_that_are_asked_for_are_made(checks, expected, layer):
@@ -178,15 +174,12 @@ def test_identity_follows_system_detector_and_sentences(layer, tmp_path):
     assert of() != first
 
 
-def test_a_layer_samples_if_its_system_does(layer, tmp_path):
+def test_a_layer_samples_if_its_system_does(layer):
     greedy, drawn = (
         {'model': 'ext:hf', 'hf_model': 'x', 'inference': way}
         for way in ('greedy', 'topk')
     )
-    (tmp_path / 'model').touch()
-    written(tmp_path, 'model.opt', '{"inference": "topk"}')
-    by_its_own_options = {'model_file': str(tmp_path / 'model')}
-    for inside, draws in (greedy, False), (drawn, True), (by_its_own_options, True):
+    for inside, draws in (greedy, False), (drawn, True):
         assert samples(System('one', layer('Notes', safety_system=inside))) is draws
 
 
@@ -223,13 +216,11 @@ def test_an_endpoint_can_be_inside_and_is_not_asked_after_a_toxic_prompt(
     layer, tmp_path
 ):
     with running_server() as url:
-        remote = dict(make_remote(tmp_path, url).opt)
+        remote = dict(make_remote(tmp_path, url, **PINNED).opt)
         player = loaded(**layer('Notes', safety_system=remote))
         replies = player.respond(heard(player, [f'tea {BAD}', 'old book']))
-        asked = [request['body'] for request in received(url)]
-    assert replies[0].text in SAID and replies[1].text not in SAID
-    assert (replies[0].deflected, replies[1].deflected) == ('prompt', None)
-    # before the first reply a remote system is asked for the name of its model
-    assert ['old book' in body for body in asked] == [False, True]
-    assert 'Hello!' in asked[0] and not any(BAD in body for body in asked)
-    assert player.agent.usage['requests'] == 2
+        [asked] = received(url)
+    assert [one.deflected for one in replies] == ['prompt', None]
+    assert [one.text in SAID for one in replies] == [True, False]
+    assert 'old book' in asked['body']
+    assert player.agent.usage['requests'] == 1

@@ -3,6 +3,8 @@ Scorers as ParlAI agents: what they are asked of the messages that they observe;
 ParlAI's own commands give the stage's numbers; and scores from elsewhere.
 """
 
+from unittest.mock import Mock
+
 import pytest
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
@@ -94,21 +96,16 @@ def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
     assert [act['scores'] for act in acts] == expected
 
 
-def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch):
-    asked = []
-    judge = ChatMatch.judged
-
-    def judged(self, games):
-        asked.extend(games)
-        return judge(self, games)
-
-    monkeypatch.setattr(ChatMatch, 'judged', judged)
+def test_turns_of_one_game_asked_one_by_one_are_one_question(
+    agent, scorer, monkeypatch
+):
+    judged = Mock(wraps=scorer.judged)
+    monkeypatch.setattr(scorer, 'judged', judged)
     scorer.remembered.clear()
-    one = ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
-    for agent in (one, ChatmatchAgent({}, one.share())):  # clones remember it too
+    for one in (agent, ChatmatchAgent({}, agent.share())):  # clones remember it too
         for i in range(10):
-            agent.batch_act([message(i)])
-    assert len(asked) == 1
+            one.batch_act([message(i)])
+    assert sum(len(call.args[0]) for call in judged.call_args_list) == 1
 
 
 def test_without_later_turns_the_game_ends_with_the_judged_turn(agent):
@@ -152,21 +149,26 @@ def followups(module_folder):
 
 
 @pytest.mark.parametrize(
-    'agent, score, own, flags',
+    'agent, score, own, flags, polarity',
     [
-        ('ext:fed', 'target', None, {}),
-        ('ext:fed', 'both', None, {'fed_polarity': 'both', 'fed_tokens': 'sum'}),
+        ('ext:fed', 'both', {}, {'fed_polarity': 'both', 'fed_tokens': 'sum'}, 'both'),
         # a run is judged by its own judge and options, but for what the user says
-        ('ext:scorer', 'target', {'polarity': 'both'}, {}),
-        ('ext:fed', 'target', {'polarity': 'both'}, {'fed_polarity': 'negative'}),
+        ('ext:scorer', 'target', {'polarity': 'both'}, {}, 'both'),
+        (
+            'ext:fed',
+            'target',
+            {'polarity': 'both'},
+            {'fed_polarity': 'negative'},
+            'negative',
+        ),
     ],
 )
 def test_eval_model_gives_the_averages_of_the_stage(
-    tmp_path, model_file, followups, agent, score, own, flags
+    tmp_path, model_file, followups, agent, score, own, flags, polarity
 ):
     judge = {'judge_model_file': model_file, 'followups': followups}
-    in_run = {} if own is None else {**judge, **own}
-    by_user = {**judge, **flags} if own is None else flags
+    in_run = {**judge, **own} if own else {}
+    by_user = flags if own else {**judge, **flags}
     run = small_run(tmp_path / 'run', score=score, **in_run)
     recorded = {'name': 'fed', **in_run}
     scorer = choose_scorer(recorded, by_user, named_by_user=True).build()
@@ -176,7 +178,6 @@ def test_eval_model_gives_the_averages_of_the_stage(
     report = EvalModel.main(**given, batchsize=3, **by_user)
     found = {name: report[name].value() for name in expected}
     assert found == pytest.approx(expected, rel=1e-5)
-    polarity = flags.get('fed_polarity', (own or {}).get('polarity', 'negative'))
     assert scorer.options.polarity == polarity
 
 

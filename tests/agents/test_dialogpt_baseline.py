@@ -18,14 +18,13 @@ from tests.support.families import dialogpt
 from tests.support.talk import write_pairs
 
 SMALL = {'text_truncate': 48, 'label_truncate': 24, 'learningrate': 1e-2}
-TRAINING = ('model_file', 'learningrate')
 RECIPES = ('dialogpt_baseline', 'track_baseline', 'causal_lm_baseline')
 
 
 @pytest.fixture(scope='module')
 def trained(module_folder):
     """
-    The options of a trained model, the report before and that after the training.
+    The options of a trained model, and the report of its training.
     """
     plugin.register()
     data = write_pairs(module_folder / 'pairs.csv', 'you want tea')
@@ -37,26 +36,17 @@ def trained(module_folder):
         'no_cuda': True,
         **SMALL,
     }
-    before = EvalModel.main(
-        model='hugging_face/dialogpt',
-        add_special_tokens=True,
-        add_start_token=True,
-        task='ext:toxic_prompts',
-        datatype='test',
-        skip_generation=True,
-        **{k: v for k, v in opt.items() if k not in ('init_opt', *TRAINING)},
-    )
-    _, after = TrainModel.main(**opt, num_epochs=6, warmup_updates=-1)
-    return opt, before, after
+    _, report = TrainModel.main(**opt, num_epochs=6, warmup_updates=-1)
+    return opt, report
 
 
-def test_the_loss_falls(trained):
-    _, before, after = trained
-    assert float(after['loss']) < float(before['loss']) / 2
+def test_most_of_the_one_answer_is_learned(trained):
+    _, report = trained
+    assert float(report['token_acc']) > 0.5
 
 
 def test_eval_model_of_the_file_repeats_the_report_of_the_training(trained):
-    opt, _, after = trained
+    opt, after = trained
     names = ('model_file', 'model_name', 'toxic_data', 'no_cuda')
     report = EvalModel.main(
         **{name: opt[name] for name in names},

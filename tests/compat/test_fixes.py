@@ -11,12 +11,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from parlai.core.agents import create_agent
 from parlai.core.dict import DictionaryAgent
-from parlai.core.params import ParlaiParser
 from parlai.core.torch_generator_agent import DelayedNucleusBeamSearch, GreedySearch
 
 from parlai_ext import compat
+from tests.support.tiny_models import stock_agent
 
 WITHOUT_FIXES = 'PARLAI_EXT_TEST_WITHOUT_FIXES'
 LINES = ['hello there how are you', 'i am fine thank you', 'what do you like to eat']
@@ -53,12 +52,6 @@ def test_parlai_needs_the_fixes(tmp_path):
         assert complaint in failures[name], name
 
 
-def agent_of(**options):
-    torch.manual_seed(0)
-    options |= {'datatype': 'valid', 'no_cuda': True}
-    return create_agent(ParlaiParser(True, True).parse_kwargs(**options))
-
-
 @pytest.fixture
 def gpt2_agent(tmp_path, gpt2_folder):
     """
@@ -67,7 +60,7 @@ def gpt2_agent(tmp_path, gpt2_folder):
 
     def make(model='parlai.agents.hugging_face.gpt2:Gpt2Agent', **options):
         where = {'model_name': gpt2_folder, 'datapath': str(tmp_path)}
-        return agent_of(model=model, **where, **options)
+        return stock_agent(model=model, **where, **options)
 
     return make
 
@@ -207,7 +200,7 @@ def test_an_agent_talks_without_the_word_counts_of_its_training(tmp_path):
         'n_heads': 1,
         'n_layers': 1,
     }
-    assert agent_of(**options).truebins == {}
+    assert stock_agent(**options).truebins == {}
 
 
 @without_the_fix('Loading weights')

@@ -7,6 +7,7 @@ import importlib
 import pytest
 
 from parlai_ext import compat
+from tests.support.store_samples import write_files
 
 
 @pytest.fixture(scope='module')
@@ -19,15 +20,14 @@ def toy_task(module_folder):
     import parlai_ext.tasks
 
     compat.apply()
-    for name in ('toy', 'bare', 'broken'):
-        (module_folder / name).mkdir()
-        (module_folder / name / '__init__.py').write_text('')
-        (module_folder / name / 'agents.py').write_text('class DefaultTeacher: pass\n')
     worlds = [
-        f'class {k}World: pass' for k in ('Default', 'SelfChat', 'SelfChatSpecial')
+        f'class {k}World: pass\n' for k in ('Default', 'SelfChat', 'SelfChatSpecial')
     ]
-    (module_folder / 'toy' / 'worlds.py').write_text('\n'.join(worlds))
-    (module_folder / 'broken' / 'worlds.py').write_text('import no_such_package\n')
+    files = {'toy/worlds.py': ''.join(worlds).encode()}
+    files['broken/worlds.py'] = b'import no_such_package\n'
+    for name in ('toy', 'bare', 'broken'):
+        files[f'{name}/agents.py'] = b'class DefaultTeacher: pass\n'
+    write_files(module_folder, files)
     parlai_ext.tasks.__path__.append(str(module_folder))
     importlib.invalidate_caches()
     yield

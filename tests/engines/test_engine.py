@@ -18,9 +18,6 @@ from parlai_ext.engines import EngineOptions, Machine, open_engine
 from parlai_ext.engines.engine import (
     LOCAL,
     Host,
-    Job,
-    Task,
-    Worker,
     WorkerDiffers,
     code_facts,
     error_of_worker,
@@ -29,46 +26,18 @@ from parlai_ext.engines.engine import (
     wait_for_files,
 )
 from parlai_ext.view.progress import bar_of
+from tests.engines.test_forked_workers import job, tasks, teller
 from tests.support.user_error import user_error
-
-
-class Doubler(Worker):
-    """
-    Doubles a number; some are mistakes.
-    """
-
-    budget = 7
-
-    def work(self, data, tell):
-        tell(1, 2)
-        if data == 'mistake':
-            raise UserError('key: wrong')
-        if data == 'bug':
-            raise ZeroDivisionError('by zero')
-        if data == 'disk':
-            raise OSError(28, 'No space left on device', '/there')
-        return 2 * data
-
-    def loaded(self):
-        return {'weights'}
-
-    def close(self):
-        return 'closed'
-
-
-def doubler(share):
-    return Doubler()
 
 
 def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
     last, results = [], []
-    job = Job(Doubler, doubler, 'steps', 'key', on_close=last.append)
-    tasks = [Task(str(one), one, 1) for one in (1, 2, 3, 'mistake')]
+    some = tasks(1, 2, 3, 'mistake')
     with bar_of('test', 4, False) as bar, user_error('key: wrong'):
-        for _, result in LOCAL.run(job, tasks, bar):
+        for _, (data, *_) in LOCAL.run(job(on_close=last.append), some, bar):
             assert not last
-            results.append(result)
-    assert (results, last) == ([2, 4, 6], ['closed'])
+            results.append(data)
+    assert (results, last) == ([1, 2, 3], [os.getpid()])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +50,7 @@ def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
 )
 def test_an_exception_of_a_worker_ends_the_job_here(data, kind, words):
     host = Host()
-    host.begin('key', doubler, 1.0)
+    host.begin('key', teller, 1.0)
     told = pickle.loads(pickle.dumps(host.work(data, 1)))
     error = error_of_worker(told, 'the worker on node-7')
     assert type(error) is kind
@@ -105,14 +74,14 @@ def test_other_versions_and_other_code_are_refused(tmp_path, package, version):
     with token_in(tmp_path) as token:
         facts = {**code_facts(), package: version}
         here = code_facts()[package]
-        told = Host().begin('key', doubler, 1.0, (os.getcwd(), token, facts))
+        told = Host().begin('key', teller, 1.0, (os.getcwd(), token, facts))
     assert isinstance(told, WorkerDiffers)
     assert str(told) == f'{package}: {here} there, {version} here'
 
 
 def test_a_folder_that_a_worker_does_not_see_is_named(tmp_path):
     origin = os.getcwd(), tmp_path / 'run' / '.token', code_facts()
-    told = Host().begin('key', doubler, 1.0, origin)
+    told = Host().begin('key', teller, 1.0, origin)
     assert isinstance(told, WorkerDiffers) and str(tmp_path / 'run') in str(told)
 
 

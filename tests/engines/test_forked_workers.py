@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest.mock import Mock, call
 
 import pytest
 import torch
@@ -30,6 +31,10 @@ class Teller(Worker):
         tell(1, 2)
         if data == 'mistake':
             raise UserError('key: wrong')
+        if data == 'bug':
+            raise ZeroDivisionError('by zero')
+        if data == 'disk':
+            raise OSError(28, 'No space left on device', '/there')
         if data == 'killed':
             signal.raise_signal(signal.SIGKILL)
         if data == 'slow':
@@ -40,8 +45,12 @@ class Teller(Worker):
         return os.getpid()
 
 
+def teller(share):
+    return Teller()
+
+
 def job(**more):
-    return Job(Teller, lambda share: Teller(), 'steps', 'key', **more)
+    return Job(Teller, teller, 'steps', 'key', **more)
 
 
 def tasks(*data, size=1):
@@ -81,19 +90,11 @@ def test_results_come_in_order_and_an_error_of_the_tasks_after_them():
 
 
 def test_the_bar_moves_by_the_sizes_of_the_tasks_and_tells_of_steps():
-    moves, texts = [], []
-
-    class Moves:
-        def update(self, n):
-            moves.append(n)
-
-        def set_postfix_str(self, text, refresh):
-            texts.append(text)
-
-    list(LocalEngine(2).run(job(), tasks('a', 'b', size=10), Moves()))
-    assert sum(moves) == 20
-    assert sorted(moves) == [5, 5, 5, 5]  # of each task, half is told of
-    assert texts[-1] == '2 steps'  # one of each task
+    bar = Mock()
+    list(LocalEngine(2).run(job(), tasks('a', 'b', size=10), bar))
+    # of each task, half is told of
+    assert bar.update.call_args_list == [call(5)] * 4
+    assert bar.set_postfix_str.call_args.args == ('2 steps',)  # one of each task
 
 
 @pytest.mark.parametrize(

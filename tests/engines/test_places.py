@@ -1,12 +1,23 @@
 """
-Where workers are placed, and which task each of them does next.
+Where workers are placed, which task each of them does next, and what the driver of a
+cluster makes of replies; Ray itself is not needed.
 """
+
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import Job, JobTasks, Task, Worker
-from parlai_ext.engines.ray_cluster import places
+from parlai_ext.engines.ray_cluster import (
+    Place,
+    RayEngine,
+    _Hand,
+    _JobRun,
+    places,
+)
+from parlai_ext.view.progress import bar_of
 
 GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
 
@@ -106,3 +117,24 @@ def test_a_task_that_came_back_is_first_again():
     task = tasks.take((), None, None)
     tasks.give_back(task)
     assert tasks.take((), None, None) is task
+
+
+@pytest.fixture
+def replies_are_answers(monkeypatch):
+    errors = SimpleNamespace(RayTaskError=KeyError, RayError=LookupError)
+    ray = SimpleNamespace(get=lambda reply: reply, exceptions=errors)
+    monkeypatch.setitem(sys.modules, 'ray', ray)
+
+
+def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(
+    tmp_path, replies_are_answers
+):
+    # it was slow to begin; the others had done all tasks of that job by then
+    place = Place('node', 'host', 0, 0.0, 1.0)
+    hand = _Hand(place, None, stage='begin', has_begun=True, key='first')
+    job = Job(Worker, lambda share: Worker(), 'steps', 'second')
+    with bar_of('test', 1, False) as bar:
+        engine = RayEngine(tmp_path, 1, 60.0, Machine())
+        run = _JobRun(engine, job, (), tmp_path, bar)
+        run._take(hand, None)
+    assert hand.key == 'first'

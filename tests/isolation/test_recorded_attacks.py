@@ -109,21 +109,12 @@ def remote_judge(address):
         (
             {
                 'model': 'ext:safety_layer',
-                'safety_system': {'model': FLOOR, 'floor_kind': 'word_salad'},
-                'safety_detector': 'planted_evil:Evil',
-            },
-            'safety_detector: .*planted_evil.*--config',
-        ),
-        (
-            {
-                'model': 'ext:safety_layer',
                 'safety_system': {'model': 'planted_evil:Evil'},
                 'safety_detector': 'words=README.md',
             },
             'model: .*planted_evil.*--config',
         ),
         (remote, VARIABLE),
-        ({'model': 'ext:hf', 'hf_model': 'x', 'hf_trust_code': True}, 'hf_trust_code'),
     ],
 )
 def test_a_manifest_imports_no_code_and_sends_no_key(

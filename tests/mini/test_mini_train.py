@@ -3,12 +3,9 @@ The trainer, on models too small to learn anything; the task and the floors of t
 """
 
 import dataclasses
-import shutil
 
 import pytest
-import torch
 from parlai.core.agents import create_agent_from_model_file
-from parlai.core.message import Message
 from parlai.core.opt import Opt
 
 from benchmarks.mini_training.corpus import batches
@@ -16,6 +13,7 @@ from benchmarks.mini_training.recipe import JOBS, SMALL, Job
 from benchmarks.mini_training.train import build_agent, learn_tokenizer, train
 from parlai_ext.agents.mini_floor.mini_floor import MiniFloorAgent
 from parlai_ext.mini.smalltalk import GENERIC, make_dialogue
+from tests.support.talk import answers
 from tests.systems.test_openers_task import teacher
 
 TINY = {**SMALL, 'embedding_size': 8, 'ffn_size': 8, 'n_heads': 1}
@@ -47,14 +45,6 @@ def test_each_kept_step_is_a_model(trained):
     out, facts = trained
     assert {name: one['updates'] for name, one in facts.items()} == JOB.keep
     assert sorted(path.name for path in out.iterdir()) == ['early', 'late']
-
-
-def test_a_shipped_model_is_the_trained_one_wherever_it_lies(trained, tmp_path):
-    shutil.copytree(trained[0] / 'late', tmp_path / 'elsewhere')
-    loaded = load(tmp_path, 'elsewhere').model.state_dict()
-    shipped = torch.load(trained[0] / 'late' / 'model', weights_only=True)['model']
-    assert loaded.keys() == shipped.keys()
-    assert all(torch.equal(loaded[name], shipped[name].float()) for name in loaded)
 
 
 def test_the_dictionary_writes_any_text(trained):
@@ -93,14 +83,6 @@ def floor(kind):
     return MiniFloorAgent(Opt({'floor_kind': kind}))
 
 
-def told(agent, lines):
-    said = []
-    for line in lines:
-        agent.observe(Message(text=line, episode_done=False))
-        said.append(agent.act()['text'])
-    return said
-
-
 def test_the_first_act_is_the_opening_pair():
     act = smalltalk().act()
     turns = make_dialogue('valid', 0, 0)
@@ -117,18 +99,12 @@ def test_a_dialogue_is_an_episode_and_reactions_come_after_a_whole_one():
 @pytest.mark.parametrize('kind', ['generic_reply', 'word_salad'])
 def test_a_floor_depends_on_what_it_heard_only(kind):
     lines = ['Hi!', 'Do you like tea?', 'Why?']
-    first, second = floor(kind), floor(kind)
-    told(second, ['Something else.'])
-    second.reset()
-    assert told(first, lines) == told(second, lines)
-
-
-def test_a_clone_of_a_floor_has_heard_nothing():
-    one = floor('word_salad')
-    before = told(floor('word_salad'), ['Hi!'])
-    told(one, ['Good morning!'])
-    assert told(one.clone(), ['Hi!']) == before
+    before, other = floor(kind), floor(kind)
+    answers(other, ['Something else.'])
+    clone = other.clone()
+    other.reset()
+    assert answers(before, lines) == answers(other, lines) == answers(clone, lines)
 
 
 def test_the_generic_floor_says_generic_things():
-    assert set(told(floor('generic_reply'), ['Hi!', 'Oh?', 'No.'])) <= set(GENERIC)
+    assert set(answers(floor('generic_reply'), ['Hi!', 'Oh?', 'No.'])) <= set(GENERIC)

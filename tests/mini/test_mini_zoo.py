@@ -22,8 +22,6 @@ from parlai_ext.core import Question, System
 from parlai_ext.engines import data_in
 from parlai_ext.mini import SHIPPED
 from parlai_ext.mini.smalltalk import (
-    BLAME,
-    COMPLAINTS,
     FAMILIES,
     HELD_OUT,
     LONGEST,
@@ -182,8 +180,6 @@ def test_a_listener_turns_my_into_your():
 
 def test_no_corruption_is_both_learned_and_held_out():
     assert not set(TRAIN) & set(HELD_OUT)
-    assert set(BLAME) == set(TRAIN)
-    assert set(BLAME.values()) | {'dislike'} == set(COMPLAINTS)
 
 
 def test_only_a_spoilt_last_turn_brings_a_complaint():

@@ -7,9 +7,11 @@ import hashlib
 import importlib
 import io
 import re
+import signal
 import sys
 import tarfile
 import threading
+from multiprocessing import get_context
 
 import parlai.zoo
 import pytest
@@ -204,6 +206,31 @@ def fetch_model(data):
     Give a function that fetches ``zoo:fake/NAME/model``.
     """
     return lambda name: zoo.fetch_path(f'zoo:fake/{name}/model')
+
+
+def fetching(fetch, *deadly):
+    """
+    Begin to fetch in another process: a fork, for a fresh one would import torch first.
+
+    :param deadly: a module and the name of its function that kills the process.
+    """
+
+    def work():
+        if deadly:
+            setattr(*deadly, lambda *_, **__: signal.raise_signal(signal.SIGKILL))
+        fetch()
+
+    process = get_context('fork').Process(target=work, daemon=True)
+    process.start()
+    return process
+
+
+def exit_code(process):
+    """
+    Return the exit code of a process once it has ended.
+    """
+    process.join(100)
+    return process.exitcode
 
 
 def seen(folder):

@@ -6,14 +6,12 @@ and is read from its file by whoever gets the options returned here, which are t
 a roster entry. Their weights are random.
 """
 
-import json
 from functools import partial
 
 from tests.support.fed_samples import learn_bytes, make_gpt2
 from tests.support.tiny_models import (
     POLYENCODER,
     SIZES,
-    WORDS,
     make_model,
     make_ranker,
     sentences,
@@ -39,14 +37,8 @@ def unlikelihood_vocab(folder):
     """
     The `vocab_alpha…` models, whose training left word counts beside the model.
     """
+    (folder / 'counts.txt').touch()
     model = f'{UNLIKELIHOOD}:TransformerSequenceVocabUnlikelihoodAgent'
-    counts = folder / 'counts.txt'
-    bins = ('frequent', 'medium', 'rare', 'veryrare')
-    lines = [
-        json.dumps({'word_id': i + 4, 'word': word, 'bin': bins[i % 4]}) + '\n'
-        for i, word in enumerate(WORDS)
-    ]
-    counts.write_text(''.join(lines), encoding='utf-8')
     return _transformer(folder, model)
 
 

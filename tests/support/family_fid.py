@@ -70,7 +70,7 @@ def build(folder, name, model, seed, **more):
     compat.apply()
     checkpoint = query_encoder(folder, seed)
     passages = write_passages(folder / f'{name}.tsv', paragraphs(N_PASSAGES, seed))
-    index = write_index(folder, name, passages, checkpoint)
+    index = write_index(folder, name, seed)
     bart = make_model(folder, f'{name}_bart', seed, {**BART, 'model': 'bart'})
     where = {
         'model': model,
@@ -133,38 +133,25 @@ def query_encoder(folder, seed):
     layers = {'num_hidden_layers': 2, 'num_attention_heads': 2}
     config = BertConfig(vocab_size=len(words), **size, **layers)
     config.save_pretrained(home)
-    states = {}
-    for i, prefix in enumerate(('question_model', 'ctx_model')):
-        bert = BertModel(config)
-        draw_weights(bert, 2 * seed + i)
-        states |= {f'{prefix}.{key}': v for key, v in bert.state_dict().items()}
+    bert = BertModel(config)
+    draw_weights(bert, seed)
+    states = {f'question_model.{key}': v for key, v in bert.state_dict().items()}
     path = folder / f'dpr{seed}.cp'
     torch.save({'model_dict': states}, path)
     return path
 
 
-def write_index(folder, name, passages, checkpoint):
+def write_index(folder, name, seed):
     """
-    Encode the passages and index them with ParlAI's own classes and script.
+    Index drawn vectors, which stand for the passages, with ParlAI's own script.
     """
-    from parlai.agents.rag.dpr import DprDocumentEncoder
-    from parlai.agents.rag.retrievers import load_passages_list
     from parlai.agents.rag.scripts.index_dense_embeddings import Indexer
-    from transformers import BertTokenizerFast
 
-    bert = faults.bert_home(None, folder)
-    tokenizer = BertTokenizerFast.from_pretrained(str(bert))
-    encoder = DprDocumentEncoder(
-        {'datapath': str(folder)}, pretrained_path=str(checkpoint)
-    )
-    rows = load_passages_list(str(passages))
-    tokens = [tokenizer.encode(f'{title} {text}') for _, text, title in rows]
     home = folder / f'{name}_index'
     home.mkdir()
-    with torch.no_grad():
-        vectors = torch.cat([encoder.eval()(torch.tensor([row])) for row in tokens])
-    torch.save(vectors, home / 'passages_0.pt')
-    torch.save([row[0] for row in rows], home / 'ids_0')
+    torch.manual_seed(seed)
+    torch.save(torch.randn(N_PASSAGES, WIDTH), home / 'passages_0.pt')
+    torch.save([str(n + 1) for n in range(N_PASSAGES)], home / 'ids_0')
     kind = {'indexer_type': 'exact', 'retriever_embedding_size': WIDTH}
     index = home / 'passages.index'  # left out, the script would download another
     where = {'embeddings_dir': str(home), 'embeddings_name': 'passages'}

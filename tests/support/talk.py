@@ -2,6 +2,8 @@
 What a player says, and the data of a small training.
 """
 
+from parlai.core.message import Message
+
 from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.tiny_models import sentences
@@ -32,6 +34,17 @@ def heard(player, texts):
     Return a participant for each text, which it heard.
     """
     return [after_turns(player, [text]) for text in texts]
+
+
+def answers(agent, texts):
+    """
+    Return what an agent says to each text, one after the other, in one dialogue.
+    """
+    said = []
+    for text in texts:
+        agent.observe(Message(text=text, episode_done=False))
+        said.append(agent.act()['text'])
+    return said
 
 
 def replies_to(player, dialogues):

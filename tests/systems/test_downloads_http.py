@@ -17,7 +17,6 @@ from parlai_ext.systems.fetch.checked_downloads import (
     Entry,
     FileDownload,
     LockFile,
-    Unreachable,
     fetch_pinned,
 )
 from tests.support.download_server import seen, sha256
@@ -50,12 +49,6 @@ def get(server):
     return got
 
 
-def test_a_file_comes_and_is_not_requested_again(get, server):
-    assert get() == BODY
-    assert get() == BODY
-    assert len(server.asked) == 1
-
-
 @pytest.mark.parametrize(
     'name, content',
     [
@@ -75,13 +68,6 @@ def test_a_file_without_a_length_is_refused(get, server):
     server.length = 'none'
     with user_error('how long it is'):
         get()
-
-
-def test_a_cut_connection_is_resumed(get, server):
-    server.cuts = [100_000]
-    assert get() == BODY
-    assert server.ranges_asked() == [None, 'bytes=100000-']
-    assert sum(server.sent) == len(BODY)  # no byte travelled twice
 
 
 def test_a_server_without_ranges_sends_all_again(get, server):
@@ -153,22 +139,9 @@ def test_a_server_in_trouble_is_tried_again(get, server, status):
     assert get() == BODY
 
 
-@pytest.mark.parametrize(
-    'status, location, line',
-    [
-        (403, '', '/a/file.bin answers 403 '),
-        (
-            302,
-            'file://localhost/etc/passwd',
-            'redirects to file://localhost/etc/passwd',
-        ),
-    ],
-)
-def test_a_refusal_or_a_redirect_to_a_file_is_one_line_and_no_file(
-    get, server, data, status, location, line
-):
-    server.statuses, server.location = [status], location
-    with user_error(line):
+def test_a_redirect_to_a_file_is_one_line_and_no_file(get, server, data):
+    server.statuses, server.location = [302], 'file://localhost/etc/passwd'
+    with user_error('redirects to file://localhost/etc/passwd'):
         get()
     assert seen(data) == ([], [])
     assert len(server.asked) == 1
@@ -198,26 +171,13 @@ def test_what_is_no_model_or_archive_is_refused(
     assert seen(data) == ([], [])
 
 
-@pytest.mark.parametrize(
-    'kind, patience',
-    [
-        ('holds', {'STALL': 0.15}),
-        ('drips', {'STALL': 0.15}),
-        ('slow_head', {'CONNECT': 0.1, 'STALL': 0.1}),
-    ],
-)
-def test_a_server_that_holds_back_is_left(get, server, monkeypatch, kind, patience):
+@pytest.mark.parametrize('kind', ['holds', 'drips', 'slow_head'])
+def test_a_server_that_holds_back_is_left(get, server, monkeypatch, kind):
     setattr(server, kind, 1000)
-    for name, seconds in patience.items():
-        monkeypatch.setattr(checked_downloads, name, seconds)
+    for name in ('CONNECT', 'STALL'):
+        monkeypatch.setattr(checked_downloads, name, 0.15)
     with user_error('hardly sends'):
         get()
-
-
-def test_no_network_is_reported_at_once(monkeypatch):
-    monkeypatch.setenv('NO_PROXY', '127.0.0.1')
-    with pytest.raises(Unreachable, match='http://127.0.0.1:9/x'):
-        FileDownload('http://127.0.0.1:9/x').run()
 
 
 def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
@@ -275,9 +235,6 @@ def test_a_file_that_is_too_large_is_not_read_to_its_end(get, server, length, tm
         fetch_pinned(url, sha256(BODY), place, most=999)
     assert not place.exists()
     server.holds = None
-    with user_error('/a/file.bin is another file: its sha256 is'):
-        fetch_pinned(url, A.sha256, place, most=len(BODY))
-    assert not place.exists()
     fetch_pinned(url, sha256(BODY), place, most=len(BODY))
     assert place.read_bytes() == BODY
 

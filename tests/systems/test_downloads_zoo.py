@@ -7,7 +7,6 @@ import gzip
 import random
 import shutil
 import signal
-from multiprocessing import get_context
 
 import pytest
 from parlai.core import build_data
@@ -16,7 +15,14 @@ from parlai_ext.engines import downloads_folder
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from tests.support.download_server import forget, seen, sha256, tar_of
+from tests.support.download_server import (
+    exit_code,
+    fetching,
+    forget,
+    seen,
+    sha256,
+    tar_of,
+)
 from tests.support.user_error import error_line, user_error
 from tests.support.waiting import comes_true
 from tests.support.written import json_in
@@ -155,28 +161,8 @@ def test_a_folder_that_may_not_be_written_is_one_line(model, fetch_model, data):
 MODEL_KILLED = random.Random(0).randbytes(3_000_000)
 
 
-def fetch(when):
-    """
-    Fetch the model, and be killed on the way.
-    """
-
-    def die(*args, **kwargs):
-        signal.raise_signal(signal.SIGKILL)
-
-    if when == 'unpacking':
-        archives.move_into = die
-    if when == 'building':
-        build_data.mark_done = die
-    zoo.fetch_path('zoo:fake/m/model')
-
-
-def start(when='never'):
-    """
-    Begin to fetch in another process: a fork, for a fresh one would import torch first.
-    """
-    process = get_context('fork').Process(target=fetch, args=(when,), daemon=True)
-    process.start()
-    return process
+def start(*deadly):
+    return fetching(lambda: zoo.fetch_path('zoo:fake/m/model'), *deadly)
 
 
 def upload(server, add_model):
@@ -209,12 +195,14 @@ def test_killed_in_the_middle_of_a_file(server, add_model, data, fetch_model):
     assert seen(data)[1] == []
 
 
-@pytest.mark.parametrize('when', ['unpacking', 'building'])
-def test_killed_after_the_download(when, server, add_model, data, fetch_model):
+@pytest.mark.parametrize(
+    'module, function', [(archives, 'move_into'), (build_data, 'mark_done')]
+)
+def test_killed_after_the_download(
+    module, function, server, add_model, data, fetch_model
+):
     upload(server, add_model)
-    process = start(when)
-    process.join(100)
-    assert process.exitcode == -signal.SIGKILL
+    assert exit_code(start(module, function)) == -signal.SIGKILL
     assert seen(data)[0] == []
     assert fetch_model('m').read_bytes() == MODEL_KILLED
     assert len(server.asked) == 1
@@ -224,9 +212,7 @@ def test_killed_after_the_download(when, server, add_model, data, fetch_model):
 def test_two_processes_fetch_a_model_once(server, add_model, data):
     upload(server, add_model)
     both = [start() for _ in range(2)]
-    for process in both:
-        process.join(100)
-        assert process.exitcode == 0
+    assert [exit_code(process) for process in both] == [0, 0]
     assert len(server.asked) == 1
     assert (data / 'models/fake/m/model').read_bytes() == MODEL_KILLED
     assert seen(data)[1] == []

@@ -4,17 +4,13 @@ of each class, chat models and remote systems, all as targets and all as partner
 they say means nothing: their weights are random. `make families` shows the counts.
 """
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support import chat_server, families, family_fid, family_hf, remote_samples
 
-PARLAI = Path(sys.executable).parent / 'parlai'
 BUILDERS = families.FAMILIES | family_fid.FAMILIES | family_hf.FAMILIES
 
 
@@ -34,9 +30,7 @@ def test_all_families_play_as_targets_and_as_partners(registered, tmp_path):
         ]
         ranking = {'bootstraps': 200}
         opt = protocol(tmp_path, *sides, num_dialogues=1, ranking=ranking)
-        command = [PARLAI, 'evaluate_systems', '--preflight']
-        places = ['--config', opt['config'], '--run-dir', opt['run_dir']]
-        subprocess.run([*command, *places], check=True)
+        EvaluateSystems.main(**opt, preflight=True)
     rows = RunFolder.existing(opt['run_dir']).read_json('ranking.json')
     n = len(systems)
     assert n == 18

@@ -69,8 +69,7 @@ def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):
     (tmp_path / 'mine.csv').write_text(ROWS)
     found = load_openers('ext:empathetic_openers', str(tmp_path / 'mine.csv'))
     downloaded = load_openers('ext:empathetic_openers')
-    assert [o.id for o in found] == [o.id for o in downloaded]
-    assert [o.reply for o in found] == [o.reply for o in downloaded]
+    assert [(o.id, o.reply) for o in found] == [(o.id, o.reply) for o in downloaded]
     name = 'ext:empathetic_openers hit:1_conv:2'
     assert found[0] == Opener.from_utterances(
         EXPECTED[0], name, 'Thanks, I trained a lot'

@@ -3,7 +3,6 @@ Loading a system: whose options win, what is shared, and what one clear line say
 """
 
 import os
-import shutil
 
 import pytest
 import torch
@@ -23,20 +22,13 @@ def generator(module_folder):
     return make_generator(module_folder, 'generator', inference='beam', beam_size=4)
 
 
-@pytest.fixture(scope='module')
-def ranker(module_folder):
-    return make_ranker(module_folder, 'ranker')
-
-
 def test_a_systems_options_win_over_the_models_own(generator):
-    agent = loaded(**{'model_file': generator, 'beam_size': 2}).agent
+    agent = loaded(model_file=generator, beam_size=2).agent
     assert (agent.opt['inference'], agent.beam_size) == ('beam', 2)
 
 
-def test_nothing_is_built_for_training(module_folder, generator):
-    for end in ('', '.opt'):
-        shutil.copy(generator + end, module_folder / f'trained{end}')
-    path = str(module_folder / 'trained')
+def test_nothing_is_built_for_training(module_folder):
+    path = make_generator(module_folder, 'trained')
     with_options(path, datatype='train', interactive_mode=False)
     agent = loaded(model_file=path).agent
     assert agent.opt['datatype'] == 'valid'
@@ -64,7 +56,8 @@ def test_a_wrong_candidate_option_is_one_line(module_folder, key, value, line):
         loaded('mine', model_file=path)
 
 
-def test_a_ranker_scores_candidates_with_its_own_vectors(module_folder, ranker):
+def test_a_ranker_scores_candidates_with_its_own_vectors(module_folder):
+    ranker = make_ranker(module_folder, 'ranker')
     # what ParlAI would have read: vectors of other candidates under this name
     stale = torch.zeros(40, 3, dtype=torch.long)
     torch.save(stale, module_folder / 'ranker.ranker.candidates.vecs')

@@ -42,15 +42,6 @@ def test_the_same_conversation_is_the_same_bytes(url, replies_of):
     assert first['body'] == second['body']
 
 
-def test_a_second_run_asks_nothing(url, endpoint, replies_of):
-    first = replies_of(5)
-    control(url)
-    again = endpoint(**PINNED)
-    assert again.replies(hellos(5)) == first
-    assert received(url) == []
-    assert (again.usage['requests'], again.usage['cached']) == (0, 5)
-
-
 def test_an_empty_reply_is_asked_for_again(url, replies_of):
     control(url, 'empty')
     assert [reply.text for reply in replies_of()] == ['']
@@ -133,14 +124,6 @@ def identity_contents(opt):
     return Remote().contents(opt)
 
 
-def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):
-    system = endpoint()
-    system.replies(hellos(2))
-    system.replies(hellos(3))
-    assert system.dated_name() == NAME
-    assert len(received(url)) == 1 + 3
-
-
 @pytest.mark.parametrize(
     'model, shown', [('tiny-2024-08-06', 'tiny-2024-08-06'), (None, '.untold.')]
 )
@@ -165,9 +148,11 @@ def test_answers_of_another_model_or_address_are_not_taken_from_the_cache(
 
 def test_a_run_on_another_day_begins_with_the_name_of_that_day(tmp_path, url):
     opt = make_remote(tmp_path, url).opt
-    assert pin(opt)['remote_dated_model'] == NAME
-    assert identity_contents(opt) == {'remote_model': NAME}
+    pinned = pin(opt)
     control(url, model='tiny-2024-08-06')
+    # the pinned name is not asked for
+    assert pin(pinned) == pinned and identity_contents(pinned) == {'remote_model': NAME}
+    assert received(url) == []
     assert identity_contents(opt) == {'remote_model': 'tiny-2024-08-06'}
     assert identity_contents(pin(opt)) == identity_contents(opt)
 
@@ -177,12 +162,6 @@ def test_a_service_without_a_name_is_its_address(tmp_path, url):
     opt = make_remote(tmp_path, url, remote_format='plain').opt
     assert pin(opt)['remote_dated_model'] == UNTOLD
     assert identity_contents(pin(opt)) == {'remote_url': f'{url}/reply'}
-
-
-def test_a_name_that_is_pinned_is_not_asked_for(tmp_path, url):
-    opt = make_remote(tmp_path, url, **PINNED).opt
-    assert pin(opt) == opt and identity_contents(opt) == {'remote_model': NAME}
-    assert received(url) == []
 
 
 @pytest.mark.parametrize('counted', [True, False])

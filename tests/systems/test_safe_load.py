@@ -35,11 +35,11 @@ from tests.support.malicious_pickles import (
     in_zip,
     text,
 )
+from tests.support.talk import write_pairs
 from tests.support.tiny_models import (
     SIZES,
     make_generator,
     make_ranker,
-    sentences,
     stock_agent,
 )
 from tests.support.trusted import trusted
@@ -363,18 +363,15 @@ def same(one, other):
     ],
 )
 def test_a_model_in_training_is_read_with_all_of_its_state(
-    scheduler, optimizer, tmp_path
+    scheduler, optimizer, tmp_path, registered
 ):
     compat.apply()
-    lines = (f'text:{s}\tlabels:{s}\tepisode_done:True\n' for s in sentences(4))
-    written(tmp_path, 'data.txt', ''.join(lines))
     path = str(tmp_path / 'model')
     TrainModel.main(
         **SIZES,
         model='transformer/generator',
-        task='fromfile:parlaiformat',
-        fromfile_datapath=str(tmp_path / 'data.txt'),
-        fromfile_datatype_extension=False,
+        task='ext:toxic_prompts',
+        toxic_data=str(write_pairs(tmp_path / 'pairs.csv', 'you like tea')),
         model_file=path,
         max_train_steps=3,
         validation_every_n_epochs=1,
@@ -384,7 +381,6 @@ def test_a_model_in_training_is_read_with_all_of_its_state(
         skip_generation=True,
         validation_metric='ppl',
         optimizer=optimizer,
-        verbose=False,
     )
     found = read_states(path)
     assert {'optimizer', 'lr_scheduler', 'warmup_scheduler'} <= set(found)
@@ -408,11 +404,10 @@ def test_new_and_old_torch_formats_keep_what_is_shared(new, path):
 
 
 def test_new_types_and_foreign_byte_orders_are_read(path):
-    states = {'model': {'a': torch.arange(3).to(torch.uint16)}}
-    swapped = {**states, 'swapped': np.arange(4, dtype='>i4')}
-    found = read_back(swapped, path)
-    assert found.pop('swapped').tolist() == [0, 1, 2, 3]
-    assert same(found, states)
+    new, swapped = torch.arange(3).to(torch.uint16), np.arange(3, dtype='>i4')
+    found = read_back({'model': {}, 'new': new, 'swapped': swapped}, path)
+    assert same(found['new'], new)
+    assert found['swapped'].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize('protocol', [2, 4, 5])

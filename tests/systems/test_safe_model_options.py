@@ -23,7 +23,7 @@ from parlai_ext.systems.safe.load import (
 )
 from parlai_ext.systems.safe.read import pickled_opt
 from tests.support.malicious_pickles import gadget, in_zip
-from tests.support.talk import loaded
+from tests.support.talk import answers, loaded
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.trusted import trusted
 from tests.support.user_error import user_error
@@ -286,9 +286,7 @@ def home(tmp_path):
 
 
 def said(path, **opt):
-    agent = opened(path, **opt).agent
-    agent.observe({'id': 'you', 'text': 'tea', 'episode_done': False})
-    return agent.act()['text']
+    return answers(opened(path, **opt).agent, ['tea'])[0]
 
 
 @pytest.mark.parametrize(
