@@ -90,16 +90,6 @@ def test_variants_are_praise_less_complaints_praise_and_complaints():
         assert means[variant, 'Wit']['bot', '1'] == pytest.approx(mean)
 
 
-@pytest.mark.parametrize('variant', ['FED', 'w/o neg', 'w/o pos'])
-def test_coefficients_are_those_of_scipy(variant):
-    human = {'1': 3.0, '2': 1.0, '3': 2.0, '4': 5.0}
-    row = found(CHATS, said(human))['Wit', variant]
-    means = [scores_of(CHATS).means[variant, 'Wit']['bot', d] for d in human]
-    sides = means, list(human.values())
-    expected = [stats.spearmanr(*sides).statistic, stats.pearsonr(*sides).statistic]
-    assert [row.spearman.value, row.pearson.value] == pytest.approx(expected)
-
-
 def test_without_praise_there_is_no_value_and_fed_is_the_complaints():
     # as Sensibleness in Table 1 of the paper
     rows = found(CHATS, said({'1': 1, '2': 2, '3': 4}, 'Sense'))

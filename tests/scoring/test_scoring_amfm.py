@@ -192,10 +192,9 @@ def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
     assert whole.values['FM'] == pytest.approx(expected, rel=1e-4)
 
 
-def test_what_the_encoder_does_not_read_of_a_text_is_counted(scored, folders):
-    encoder = AutoModel.from_pretrained(folders['encoder']).config
-    tokenizer, long = AutoTokenizer.from_pretrained(folders['encoder']), 'tea ' * 90
-    beyond = len(tokenizer(long)['input_ids']) - encoder.max_position_embeddings
+def test_what_the_encoder_does_not_read_of_a_text_is_counted(scored, folders, handle):
+    long = 'tea ' * 90
+    [beyond] = handle.embedder(folders['encoder']).cut_tokens([long])
     assert beyond > 0
     turns = [ScoringItem(('a',), long), ScoringItem((long, 'a'), 'b')]
     assert [one.cut for one in scored('amfm', turns)] == [beyond, 0]

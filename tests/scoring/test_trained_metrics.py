@@ -601,15 +601,11 @@ def test_the_content_of_a_revision_is_signed_and_its_commit_recorded(
     _, main = (cached(cache, folders['bleurt']['regressor'], name) for name in COMMITS)
     changed_json(main / 'config.json', comment='new')
     copy = shutil.copytree(main, tmp_path / 'copy')
-    signatures, commits = [], []
     repo = f'hf:{REPO}'
-    for name in (repo, *(f'{repo}@{commit}' for commit in COMMITS), str(copy)):
-        scorer = Bleurt.from_section({'regressor': name}, models_on_cpu())
-        signatures.append(scorer.signature)
-        [model] = scorer.models_used()
-        assert model.name == name
-        commits.append(model.commit)
-    unpinned, first, second, folder = signatures
+    names = [repo, *(f'{repo}@{commit}' for commit in COMMITS), str(copy)]
+    scorers = [Bleurt.from_section({'regressor': n}, models_on_cpu()) for n in names]
+    unpinned, first, second, folder = (one.signature for one in scorers)
     assert unpinned == second == folder != first  # wherever the files lie
     assert 'content:' in unpinned
-    assert commits == [COMMITS[1], *COMMITS, None]
+    used = [(one.name, one.commit) for s in scorers for one in s.models_used()]
+    assert used == list(zip(names, [COMMITS[1], *COMMITS, None], strict=True))
