@@ -126,11 +126,11 @@ def test_a_dialogue_that_nobody_judged_is_no_part_of_its_system():
 
 def test_a_scorer_without_variants_has_one_row_for_each_dimension():
     chats = [chat(str(n), ['w ' * n]) for n in (1, 2, 3, 4)]
-    human = said({'1': 1, '2': 2, '3': 4, '4': 3}, 'Overall')
+    human = said({'1': 1, '2': 2, '3': 9, '4': 3}, 'Overall')
     rows = agreed(human, chats, ChosenScorer({'name': 'length'}).build()).rows
     assert [row.level for row in rows] == ['dialogue', 'system']
     assert {row.variant for row in rows} == {'length'}
-    # 1, 2, 3, 4 words against 1, 2, 4, 3: sum d^2 = 2, so 1 - 6 * 2 / 60
+    # 1, 2, 3, 4 words against ranks 1, 2, 4, 3: sum d^2 = 2, so 1 - 6 * 2 / 60
     assert rows[0].spearman.value == pytest.approx(0.8)
 
 

@@ -103,6 +103,13 @@ def test_the_script_gives_each_the_others_specificity_and_else_is_as_mended():
         assert script[name][dimension] == mended[side][dimension]
 
 
+def test_a_given_turn_does_not_count():
+    said = [*game(QUIZ).utterances]
+    said[1] = Utterance('bob', said[1].text, given=True)
+    found = raw(Dialogue('d', 'p', 'o', tuple(said)), 'paper')
+    assert found['bob']['proactivity'] == 2
+
+
 def test_a_self_chat_adds_counts_and_averages_means():
     two, one = raw(game(QUIZ), 'paper'), raw(game(QUIZ, names=('solo',)), 'paper')
     for dimension in DIMENSIONS:
