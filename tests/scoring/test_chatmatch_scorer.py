@@ -57,7 +57,6 @@ def values(scored, index, system):
 @pytest.mark.parametrize(
     'config, hint',
     [
-        ({'reading': 'relesed'}, "'released'"),
         ({'entities': 'spacey'}, "'spacy'"),
         ({'entities': 'gazetteer:big'}, 'gazetteer'),
         ({'concepts': '/no/such/folder'}, 'content_words'),

@@ -57,7 +57,7 @@ from tests.support.tiny_trained import (
     spread,
 )
 from tests.support.user_error import user_error
-from tests.support.written import changed_json, json_in, written
+from tests.support.written import changed_json, json_in, on_one_line, written
 
 pytest_plugins = ['tests.support.family_hf']
 
@@ -161,7 +161,7 @@ def test_the_terms_are_those_of_the_authors_code(folders, scored):
 def test_the_last_hundred_tokens_are_read(folders, scored):
     item = replace(ITEMS[0], context=('i like jazz music , ' * 20,))
     [score] = scored('usr', [item])
-    text = f'{" ".join(item.context[0].split())} _eos {USR_RESPONSE}'
+    text = f'{on_one_line(item.context[0])} _eos {USR_RESPONSE}'
     ids = roberta_tokenizer()(text)['input_ids']
     logprobs = masked_logprobs(folders, ids[-100:])
     assert score.evidence[0] == pytest.approx(sum(logprobs) / 98, abs=1e-5)
@@ -378,9 +378,7 @@ def test_sentences_end_at_marks_but_not_at_abbreviations():
 def test_usr_items_become_the_inputs_that_the_authors_published():
     published = json_in(shared('usr/unieval_topical_chat.json'))
     wanted = {
-        tuple(
-            ' '.join(row[key].split()) for key in ('source', 'system_output', 'context')
-        )
+        tuple(on_one_line(row[key]) for key in ('source', 'system_output', 'context'))
         for row in published
     }
     unieval = UniEval()
@@ -389,8 +387,7 @@ def test_usr_items_become_the_inputs_that_the_authors_published():
         item = ScoringItem(judged.context, judged.response, facts=judged.facts)
         sections = dict(unieval.sections(item))['Engaging']
         history, fact = (part.partition(': ')[2] for part in sections[2:])
-        texts = (history, item.response, fact)
-        given.add(tuple(' '.join(text.split()) for text in texts))
+        given.add(tuple(map(on_one_line, (history, item.response, fact))))
     assert len(wanted) > 300 and given == wanted
 
 
