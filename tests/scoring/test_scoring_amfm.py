@@ -119,12 +119,8 @@ def normed(values):
 
 def test_overall_is_the_programs_when_the_scales_are(scored):
     raw = [column(scored('amfm', ITEMS), name) for name in ('AM', 'FM')]
-    cutoffs = [float(np.quantile(values, 0.05)) for values in raw]
-    fixed = {
-        f'{name}_{key}': value
-        for name, cutoff in zip(('am', 'fm'), cutoffs, strict=True)
-        for key, value in {'cutoff': cutoff, 'width': abs(cutoff)}.items()
-    }
+    am, fm = (float(np.quantile(values, 0.05)) for values in raw)
+    fixed = {'am_cutoff': am, 'am_width': abs(am), 'fm_cutoff': fm, 'fm_width': abs(fm)}
     expected = np.mean([normed(values) for values in raw], axis=0)
     for options in (fixed, {'scale': 'quantile'}):
         scores = scored('amfm', ITEMS, **options)

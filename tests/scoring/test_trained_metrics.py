@@ -428,9 +428,9 @@ def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, kind, inner, n
         name = name.replace('embedding_hidden_mapping_in', 'embedding_projection')
         weights[name.replace(inner, 'bleurt.')] = weight
     save_file(weights, tmp_path / 'model.safetensors', {'format': 'pt'})
-    own = {'model_type': 'bleurt', 'num_labels': 1}
-    own['embedding_size'] = narrow.get('input_embedding_size')
-    config = {'architectures': ['BleurtForSequenceClassification'], **sizes, **own}
+    config = {'architectures': ['BleurtForSequenceClassification'], **sizes}
+    config |= {'model_type': 'bleurt', 'num_labels': 1}
+    config['embedding_size'] = narrow.get('input_embedding_size')
     written(tmp_path, 'config.json', config)
     tokenizer.save_pretrained(tmp_path)
     expected = max(number(model, reference, RESPONSE) for reference in REFERENCES)

@@ -165,12 +165,11 @@ def test_a_file_of_pairs_is_read_as_it_was_written(tmp_path):
     assert read_response_pairs(path) == pairs
 
 
-@pytest.mark.parametrize('key', ['kind', 'good', 'bad'])
-def test_a_wrong_line_is_named(tmp_path, key):
+def test_a_wrong_line_is_named(tmp_path):
     [pair] = pairs_of(num_pairs=1)
     row = asdict(pair)
-    path = written(tmp_path, 'pairs.jsonl', [row, {**row, key: 7}])
-    with user_error(f'pairs.jsonl:2: {key}'):
+    path = written(tmp_path, 'pairs.jsonl', [row, {**row, 'bad': 7}])
+    with user_error('pairs.jsonl:2: bad'):
         read_response_pairs(path)
 
 
