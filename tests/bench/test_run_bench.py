@@ -281,24 +281,23 @@ def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
 
 
 def test_scores_of_turns_do_not_pass_for_those_of_whole_dialogues(tmp_path):
-    whole = judged_set('dialogues', level='dialogue', unit='item')
-    items = [
+    items = tuple(
         judged_dialogue(
             k, 'so', 'yes ' * (1 + k % 7), 'no', 'well ' * (k % 3), overall=k
         )
         for k in range(12)
-    ]
-    dialogues = replace(whole, items=tuple(items))
-    turns = [turn for item in dialogues.items for turn in item.turns()]
-    human = dialogues.items[0].annotations
-    apart = tuple(replace(turn, annotations=human) for turn in turns)
-    sets = {'turns': replace(dialogues, name='turns', level='turn', items=apart)}
-    bench_of(tmp_path, variant('Whole'), sets=sets)  # keeps a score of every turn
+    )
+    whole = judged_set('dialogues', level='dialogue', unit='item')
+    dialogues = replace(whole, items=items)
+    human = items[0].annotations
+    turns = (replace(turn, annotations=human) for one in items for turn in one.turns())
+    apart = replace(dialogues, name='turns', level='turn', items=tuple(turns))
+    bench_of(tmp_path, variant('Whole'), sets={'turns': apart})  # keeps all scores
     # a number of turns is for scorers that need turns
     plan = BenchPlan(variants=(variant(), variant('Whole')), turns=1)
     bench_of(tmp_path, plan=plan, sets={'dialogues': dialogues})
     scores = read_points(tmp_path, 'dialogues').scores
-    for k, item in enumerate(dialogues.items):
+    for k, item in enumerate(items):
         lengths = [len(text.split()) for text in item.utterances]
         assert scores['Whole'][k] == sum(lengths)
         assert scores['Counted'][k] in lengths[1::2]

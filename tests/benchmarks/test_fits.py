@@ -124,11 +124,10 @@ def test_judges_are_learned_from_people_and_from_pairs():
     worse['numbers'][:, 5] += 3  # a fault that no judged response has
     blocks, bias = learn_weights(sets, [WorsePairs(better, worse)])
     judge = JudgeWeights(blocks, bias, '', {})
-    for one in sets:
-        scores = judge.parts(one.inputs).sum(1) + bias
-        assert spearmanr(scores, one.labels).statistic > 0.5
-    everything = np.concatenate([judge.parts(one.inputs).sum(1) + bias for one in sets])
-    assert everything.mean() == pytest.approx(0, abs=0.01)
+    scores = [judge.parts(one.inputs).sum(1) + bias for one in sets]
+    for one, values in zip(sets, scores, strict=True):
+        assert spearmanr(values, one.labels).statistic > 0.5
+    assert np.concatenate(scores).mean() == pytest.approx(0, abs=0.01)
     alone = JudgeWeights(*learn_weights(sets, []), '', {})
     above, above_alone = (
         (one.parts(better).sum(1) > one.parts(worse).sum(1)).mean()

@@ -40,7 +40,6 @@ from parlai_ext.judge_check.perturbations import (
     repeats,
 )
 from parlai_ext.judge_check.record import Biases, DimensionCheck, JudgeCheck
-from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_dialogues
@@ -69,16 +68,10 @@ def shares(check):
     return {(kind.source, kind.kind): kind.share for kind in kinds if kind.n}
 
 
-@pytest.mark.parametrize(
-    'scorer, share, outcome',
-    [(planted.Sense, 1.0, 'pass'), (planted.Nonsense, 0.0, 'fail')],
-)
-def test_a_scorer_that_sees_sense_passes_everything_and_its_mirror_image_fails(
-    scorer, share, outcome
-):
-    check = check_of(scorer())
-    assert check.dimensions['Quality'].outcome == outcome
-    assert set(shares(check).values()) == {share}
+def test_a_scorer_that_sees_sense_passes_everything():
+    check = check_of(planted.Sense())
+    assert check.dimensions['Quality'].outcome == 'pass'
+    assert set(shares(check).values()) == {1.0}
 
 
 def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
@@ -109,6 +102,7 @@ def test_what_scores_follow_is_a_correlation_of_its_own():
         for j in range(10)
     ]
     assert biases(rows, 'Q') == Biases(10, 1.0, None, None, None, None, -1.0)
+    assert biases(rows[:9], 'Q').length is None  # too few
 
 
 def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
@@ -333,13 +327,6 @@ def test_the_docs_show_the_pass_mark_of_every_kind():
 )
 def test_a_share_by_hand(scores, groups, share):
     assert variance_share(np.array(scores), list(groups)) == share
-
-
-def test_a_correlation_needs_ten_rows_and_variance():
-    rising = np.arange(10.0)
-    assert known_spearman(rising, -(rising**3)) == pytest.approx(-1.0)
-    assert known_spearman(rising[:9], rising[:9]) is None
-    assert known_spearman(rising, np.ones(10)) is None
 
 
 def anchor(offset, n=10):

@@ -2,8 +2,6 @@
 The check of scorers of pairs whose choices are known beforehand.
 """
 
-import pytest
-
 from parlai_ext.api import check_judge
 from parlai_ext.core.records import record_from_json
 from parlai_ext.judge_check.check import check_items, check_pairs
@@ -67,15 +65,9 @@ def test_a_scorer_that_sees_sense_keeps_its_choice_in_both_orders():
     assert own['repeat_partner'].share == 1.0
 
 
-def test_a_scorer_of_the_order_changes_every_choice():
-    order = check_pairs(First(), ITEMS).probes.order
-    assert order.n_changed == order.n > 0
-    assert order.first_share == 1.0
-
-
 def test_both_orders_hide_no_preference_for_the_first():
     check = check_pairs(TwoOrders(), ITEMS)
-    assert check.probes.order.n_changed == check.probes.order.n
+    assert check.probes.order.n_changed == check.probes.order.n > 0
     # in both orders together it prefers neither
     assert {kind.share for kind in kinds(check).values() if kind.n} == {0.5}
     assert check.dimensions['Quality'].outcome == 'weak'
@@ -145,15 +137,11 @@ def check_of(scorer, items):
     return check_items(scorer, items, scorer.checked_scores(items))
 
 
-@pytest.mark.parametrize(
-    'values, share',
-    [(is_reference, 1.0), (lambda item: 1 - is_reference(item), 0.0)],
-)
-def test_a_scorer_with_references_is_checked_with_them(values, share):
-    kind = scorer_of(values, 'Overall', needs=('references',))
+def test_a_scorer_with_references_is_checked_with_them():
+    kind = scorer_of(is_reference, 'Overall', needs=('references',))
     check = check_of(kind(), judged_items())
     shuffled = kinds(check, 'Overall')['shuffled_words']
-    assert (shuffled.share, shuffled.n) == (share, 16)
+    assert (shuffled.share, shuffled.n) == (1.0, 16)
     assert check.n_people == 0  # a reference is no test of a scorer that reads it
 
 

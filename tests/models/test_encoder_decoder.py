@@ -129,27 +129,26 @@ def assert_close(judge, found, expected):
 
 
 @settings(max_examples=6)
-@given(asked=some_questions, limit=st.integers(1, 8), rows=st.integers(1, 9))
+@given(
+    asked=some_questions,
+    tokens=st.integers(1, 200),
+    limit=st.integers(1, 8),
+    rows=st.integers(1, 9),
+)
 def test_each_class_equals_a_loop_in_several_trees_and_slices_too(
-    pair, asked, limit, rows
+    pair, asked, tokens, limit, rows
 ):
     judge, one_by_one = pair
     answers = judge.answer(asked)
     assert_one_by_one(asked, answers, one_by_one)
+    # company, order and padding change nothing
+    together = engine(judge, tokens).answer((asked * 2)[::-1])[::-1]
+    assert_close(judge, together, 2 * answers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(likelihood_engine, 'LARGEST_TREE', limit)
         assert_close(judge, engine(judge).answer(asked), answers)
         patch.setattr(likelihood_engine, 'LARGEST_LOGITS', rows * judge.vocabulary)
         assert_close(judge, engine(judge).answer(asked), answers)
-
-
-@settings(max_examples=6)
-@given(asked=some_questions, tokens=st.integers(1, 200))
-def test_company_order_and_padding_change_nothing(pair, asked, tokens):
-    judge, _ = pair
-    together = engine(judge, tokens).answer((asked * 2)[::-1])[::-1]
-    alone = [judge.answer([question])[0] for question in asked]
-    assert_close(judge, together, 2 * alone)
 
 
 def test_a_context_is_encoded_once_and_a_prediction_made_once(judge, monkeypatch):

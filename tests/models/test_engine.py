@@ -117,44 +117,33 @@ FOLLOWUPS = tuple((i, i + 1, i + 2, i + 3, 2) for i in range(3, 23))
 ASKED = [Question(tuple(range(3, 3 + n)), FOLLOWUPS) for n in (4, 9, 14, 19)]
 
 
-class Full:
+def full_judge(room):
     """
-    A model that has room for so many tokens at once, and keeps the sizes of passes.
+    Return a judge whose model has room for so many tokens at once, and a list of those
+    that were too many.
     """
-
-    def __init__(self, model, room):
-        self.forward, self.room = model.forward, room
-        self.sizes, self.failures = [], 0
-
-    def __call__(self, input_ids, **rest):
-        if input_ids.numel() > self.room:
-            self.failures += 1
-            raise FULL
-        self.sizes.append(input_ids.numel())
-        return self.forward(input_ids=input_ids, **rest)
-
-
-def full_judge(monkeypatch, room):
     model = make('GPT2', GPT2)
-    full = Full(model, room)
-    monkeypatch.setattr(model, 'forward', full)
-    return Causal(model, None, ''), full
+    forward, failures = model.forward, []
 
+    def full(input_ids, **rest):
+        if input_ids.numel() > room:
+            failures.append(input_ids.numel())
+            raise FULL
+        return forward(input_ids=input_ids, **rest)
 
-@pytest.fixture(scope='module')
-def expected():
-    return flat(Causal(make('GPT2', GPT2), None, '').answer(ASKED, True))
+    model.forward = full
+    return Causal(model, None, ''), failures
 
 
 @pytest.mark.parametrize('room', [120, 24])
-def test_memory_that_runs_out_changes_no_number(monkeypatch, expected, room):
-    one, full = full_judge(monkeypatch, room)
-    found = flat(one.answer(ASKED, with_context=True))
+def test_memory_that_runs_out_changes_no_number(room):
+    whole, (full, failures) = Causal(make('GPT2', GPT2), None, ''), full_judge(room)
+    expected, found = (flat(one.answer(ASKED, True)) for one in (whole, full))
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
-    assert full.failures > 0
+    assert failures
 
 
-def test_not_even_one_continuation_fits(monkeypatch):
-    one, _ = full_judge(monkeypatch, 5)
+def test_not_even_one_continuation_fits():
+    one, _ = full_judge(5)
     with user_error('out of memory with a single item'):
         one.answer(ASKED)

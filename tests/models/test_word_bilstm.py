@@ -37,17 +37,18 @@ PUBLISHED = {
 }
 
 
-def arrays(units=3, inputs=4, words=5):
+def arrays():
     """
-    Return random weights in Keras' shapes, by their names here.
+    Return random weights in Keras' shapes, by their names here: 5 words of 4 numbers
+    and 3 units in either direction, each with 4 gates.
     """
     rng = np.random.default_rng(0)
-    shapes = {'embedding': (words, inputs), 'hidden.kernel': (2 * units, 3)}
-    shapes |= {'hidden.bias': (3,), 'output.kernel': (3, 2), 'output.bias': (2,)}
+    shapes = {'embedding': (5, 4), 'hidden.kernel': (6, 3), 'hidden.bias': (3,)}
+    shapes |= {'output.kernel': (3, 2), 'output.bias': (2,)}
     for way in ('forward', 'backward'):
-        shapes[f'{way}.kernel'] = (inputs, 4 * units)
-        shapes[f'{way}.recurrent'] = (units, 4 * units)
-        shapes[f'{way}.bias'] = (4 * units,)
+        shapes[f'{way}.kernel'] = (4, 12)
+        shapes[f'{way}.recurrent'] = (3, 12)
+        shapes[f'{way}.bias'] = (12,)
     return {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
 
 

@@ -117,27 +117,6 @@ def write(folder: Path, judge: JudgeWeights, **changed):
     return str(folder)
 
 
-def inputs(words_to_20=0.0, **more):
-    """
-    Return the inputs of one response, all 0 but these.
-    """
-    row = np.zeros((1, len(NUMBERS)))
-    row[0, NUMBERS.index('words_to_20')] = words_to_20
-    return {
-        'numbers': row,
-        'states': np.zeros((1, 3)),
-        'products': np.zeros((1, 4)),
-        **more,
-    }
-
-
-def test_weights_are_read_as_they_were_written(tmp_path):
-    read = read_weights(write(tmp_path / 'mine', weights()))
-    assert read.fitted_on == ('some set',)
-    # 2 * 0.7 of the numbers, nothing of the others
-    assert read.parts(inputs(0.7))[0].tolist() == pytest.approx([1.4, 0, 0])
-
-
 def with_adapter(folder: Path, data: bytes = b'') -> str:
     """
     Write weights with an adapter that counts 3 times what it says.
@@ -167,8 +146,14 @@ def test_an_adapter_is_written_signed_and_read_with_the_weights(tmp_path):
     assert scorer.evidence_labels == (*BLOCKS, ADAPTED)
     whole = hashlib.sha256(save(HEAD)).hexdigest()
     assert scorer.signed['adapter'] == whole[:16]
-    parts = scorer.weights.parts(inputs(**{ADAPTED: np.array([[0.5]])}))
-    assert parts[0].tolist() == pytest.approx([0, 0, 0, 1.5])
+    assert scorer.weights.fitted_on == ('some set',)
+    numbers = np.zeros((1, len(NUMBERS)))
+    numbers[0, NUMBERS.index('words_to_20')] = 0.7
+    inputs = {'numbers': numbers, ADAPTED: np.array([[0.5]])}
+    inputs |= {'states': np.zeros((1, 3)), 'products': np.zeros((1, 4))}
+    [parts] = scorer.weights.parts(inputs)
+    # 2 * 0.7 of the numbers, 3 * 0.5 of the adapter, nothing of the others
+    assert parts.tolist() == pytest.approx([1.4, 0, 0, 1.5])
 
 
 def test_another_adapter_or_another_encoder_is_refused(tmp_path):
@@ -267,8 +252,6 @@ def test_a_layer_that_is_not_there_is_refused(judge):
     [
         # one spread above BERTScore's mean: (0.5 + 1) / 2
         (0.5, 0.43, 0.75),
-        # two below: (0.5 - 2) / 2
-        (0.5, 0.04, -0.75),
         # the reference itself is five spreads above, which are cut to four
         (0.0, 1.0, 2.0),
     ],
@@ -316,7 +299,7 @@ def test_the_vector_of_a_response_lies_between_it_and_its_last_turn():
 
 @pytest.mark.parametrize(
     'vector, nearness, corpus',
-    [((0.6, 0.8), 0.8, 'north'), ((0.8, -0.6), 0.8, 'east'), ((0, -1), 1, 'north')],
+    [((0.8, -0.6), 0.8, 'east'), ((0, -1), 1, 'north')],
 )
 def test_the_nearest_corpus_has_the_highest_cosine(vector, nearness, corpus):
     corpora = JudgedCorpora.from_tensors(TENSORS)

@@ -302,10 +302,9 @@ def test_a_module_beside_a_scorer_that_it_imports_is_part_of_its_code(
 def test_a_file_of_a_scorer_is_signed_by_what_it_holds(tmp_path):
     name = scorer_in_file(tmp_path, 'options_class = Options')
     scorer = find_scorer(name, named_by_user=True)
-    words = [tmp_path / 'one', tmp_path / 'two', tmp_path / 'three']
-    for path, text in zip(words, ('cat', 'dog', 'cat'), strict=True):
-        path.write_text(text)
-    one, two, three = (scorer({'words': str(path)}).signature for path in words)
+    words = {'one': 'cat', 'two': 'dog', 'three': 'cat'}
+    files = [str(written(tmp_path, name, text)) for name, text in words.items()]
+    one, two, three = (scorer({'words': file}).signature for file in files)
     assert one == three != two
 
 

@@ -119,12 +119,8 @@ def normed(values):
 
 def test_overall_is_the_programs_when_the_scales_are(scored):
     raw = [column(scored('amfm', ITEMS), name) for name in ('AM', 'FM')]
-    cutoffs = [float(np.quantile(values, 0.05)) for values in raw]
-    fixed = {
-        f'{name}_{key}': value
-        for name, cutoff in zip(('am', 'fm'), cutoffs, strict=True)
-        for key, value in {'cutoff': cutoff, 'width': abs(cutoff)}.items()
-    }
+    am, fm = (float(np.quantile(values, 0.05)) for values in raw)
+    fixed = {'am_cutoff': am, 'am_width': abs(am), 'fm_cutoff': fm, 'fm_width': abs(fm)}
     expected = np.mean([normed(values) for values in raw], axis=0)
     for options in (fixed, {'scale': 'quantile'}):
         scores = scored('amfm', ITEMS, **options)
@@ -192,10 +188,9 @@ def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
     assert whole.values['FM'] == pytest.approx(expected, rel=1e-4)
 
 
-def test_what_the_encoder_does_not_read_of_a_text_is_counted(scored, folders):
-    encoder = AutoModel.from_pretrained(folders['encoder']).config
-    tokenizer, long = AutoTokenizer.from_pretrained(folders['encoder']), 'tea ' * 90
-    beyond = len(tokenizer(long)['input_ids']) - encoder.max_position_embeddings
+def test_what_the_encoder_does_not_read_of_a_text_is_counted(scored, folders, handle):
+    long = 'tea ' * 90
+    [beyond] = handle.embedder(folders['encoder']).cut_tokens([long])
     assert beyond > 0
     turns = [ScoringItem(('a',), long), ScoringItem((long, 'a'), 'b')]
     assert [one.cut for one in scored('amfm', turns)] == [beyond, 0]

@@ -288,11 +288,6 @@ def test_shipped_set_has_the_papers_dimensions():
 KIND, DEEP = Sides(positive=('Nice.',)), Sides(negative=('Flat.',))
 
 
-def test_a_users_own_file_is_read(tmp_path):
-    found = own(tmp_path, 'dimensions: {Wit: {positive: [Ha!], negative: [Oh.]}}')
-    assert found.dimensions == {'Wit': Sides(positive=('Ha!',), negative=('Oh.',))}
-
-
 def test_quality_of_both_levels_is_told_apart(tmp_path):
     side = {'negative': ['Flat.']}
     data = {'turn': {'deep': side, 'dry': side}, 'dialogue': {'deep': side}}

@@ -95,7 +95,6 @@ def test_consistency_is_with_the_speakers_last_utterance(gpt2_folder):
 @pytest.mark.parametrize(
     'speakers, speaker, earlier',
     [
-        (('a', 'b', 'a', 'b', 'a'), 'a', 'three'),
         (('a', 'a', 'b', 'b', 'a'), 'a', 'two'),
         (('a', 'a', 'a', 'a', 'a'), 'a', 'three'),  # self-play
     ],

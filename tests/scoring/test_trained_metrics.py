@@ -57,7 +57,7 @@ from tests.support.tiny_trained import (
     spread,
 )
 from tests.support.user_error import user_error
-from tests.support.written import changed_json, json_in, written
+from tests.support.written import changed_json, json_in, on_one_line, written
 
 pytest_plugins = ['tests.support.family_hf']
 
@@ -161,7 +161,7 @@ def test_the_terms_are_those_of_the_authors_code(folders, scored):
 def test_the_last_hundred_tokens_are_read(folders, scored):
     item = replace(ITEMS[0], context=('i like jazz music , ' * 20,))
     [score] = scored('usr', [item])
-    text = f'{" ".join(item.context[0].split())} _eos {USR_RESPONSE}'
+    text = f'{on_one_line(item.context[0])} _eos {USR_RESPONSE}'
     ids = roberta_tokenizer()(text)['input_ids']
     logprobs = masked_logprobs(folders, ids[-100:])
     assert score.evidence[0] == pytest.approx(sum(logprobs) / 98, abs=1e-5)
@@ -378,9 +378,7 @@ def test_sentences_end_at_marks_but_not_at_abbreviations():
 def test_usr_items_become_the_inputs_that_the_authors_published():
     published = json_in(shared('usr/unieval_topical_chat.json'))
     wanted = {
-        tuple(
-            ' '.join(row[key].split()) for key in ('source', 'system_output', 'context')
-        )
+        tuple(on_one_line(row[key]) for key in ('source', 'system_output', 'context'))
         for row in published
     }
     unieval = UniEval()
@@ -389,8 +387,7 @@ def test_usr_items_become_the_inputs_that_the_authors_published():
         item = ScoringItem(judged.context, judged.response, facts=judged.facts)
         sections = dict(unieval.sections(item))['Engaging']
         history, fact = (part.partition(': ')[2] for part in sections[2:])
-        texts = (history, item.response, fact)
-        given.add(tuple(' '.join(text.split()) for text in texts))
+        given.add(tuple(map(on_one_line, (history, item.response, fact))))
     assert len(wanted) > 300 and given == wanted
 
 
@@ -431,9 +428,9 @@ def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, kind, inner, n
         name = name.replace('embedding_hidden_mapping_in', 'embedding_projection')
         weights[name.replace(inner, 'bleurt.')] = weight
     save_file(weights, tmp_path / 'model.safetensors', {'format': 'pt'})
-    own = {'model_type': 'bleurt', 'num_labels': 1}
-    own['embedding_size'] = narrow.get('input_embedding_size')
-    config = {'architectures': ['BleurtForSequenceClassification'], **sizes, **own}
+    config = {'architectures': ['BleurtForSequenceClassification'], **sizes}
+    config |= {'model_type': 'bleurt', 'num_labels': 1}
+    config['embedding_size'] = narrow.get('input_embedding_size')
     written(tmp_path, 'config.json', config)
     tokenizer.save_pretrained(tmp_path)
     expected = max(number(model, reference, RESPONSE) for reference in REFERENCES)
@@ -601,15 +598,11 @@ def test_the_content_of_a_revision_is_signed_and_its_commit_recorded(
     _, main = (cached(cache, folders['bleurt']['regressor'], name) for name in COMMITS)
     changed_json(main / 'config.json', comment='new')
     copy = shutil.copytree(main, tmp_path / 'copy')
-    signatures, commits = [], []
     repo = f'hf:{REPO}'
-    for name in (repo, *(f'{repo}@{commit}' for commit in COMMITS), str(copy)):
-        scorer = Bleurt.from_section({'regressor': name}, models_on_cpu())
-        signatures.append(scorer.signature)
-        [model] = scorer.models_used()
-        assert model.name == name
-        commits.append(model.commit)
-    unpinned, first, second, folder = signatures
+    names = [repo, *(f'{repo}@{commit}' for commit in COMMITS), str(copy)]
+    scorers = [Bleurt.from_section({'regressor': n}, models_on_cpu()) for n in names]
+    unpinned, first, second, folder = (one.signature for one in scorers)
     assert unpinned == second == folder != first  # wherever the files lie
     assert 'content:' in unpinned
-    assert commits == [COMMITS[1], *COMMITS, None]
+    used = [(one.name, one.commit) for s in scorers for one in s.models_used()]
+    assert used == list(zip(names, [COMMITS[1], *COMMITS, None], strict=True))

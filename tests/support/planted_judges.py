@@ -48,7 +48,6 @@ class Sense(Scorer):
 
     name = 'sense'
     dimensions = ('Quality',)
-    sign = 1.0
 
     def prepare(self):
         """
@@ -61,7 +60,7 @@ class Sense(Scorer):
         Return 1 or 0 for each item.
         """
         self.n_scored += len(items)
-        return [ItemScore({'Quality': self.sign * self.fits(item)}) for item in items]
+        return [ItemScore({'Quality': float(self.fits(item))}) for item in items]
 
     def fits(self, item):
         """
@@ -73,15 +72,6 @@ class Sense(Scorer):
         in_order = item.response == words(*numbers)
         new = all(response != text.split() for text in item.context)
         return in_order and new and numbers[1:2] == [first]
-
-
-class Nonsense(Sense):
-    """
-    The mirror image: 0 for what was really said, −1 … for anything else, reversed.
-    """
-
-    name = 'nonsense'
-    sign = -1.0
 
 
 class Length(Sense):

@@ -5,6 +5,7 @@ Pairs of good and bad responses: where each response comes from.
 import re
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -164,12 +165,11 @@ def test_a_file_of_pairs_is_read_as_it_was_written(tmp_path):
     assert read_response_pairs(path) == pairs
 
 
-@pytest.mark.parametrize('key', ['kind', 'good', 'bad'])
-def test_a_wrong_line_is_named(tmp_path, key):
+def test_a_wrong_line_is_named(tmp_path):
     [pair] = pairs_of(num_pairs=1)
     row = asdict(pair)
-    path = written(tmp_path, 'pairs.jsonl', [row, {**row, key: 7}])
-    with user_error(f'pairs.jsonl:2: {key}'):
+    path = written(tmp_path, 'pairs.jsonl', [row, {**row, 'bad': 7}])
+    with user_error('pairs.jsonl:2: bad'):
         read_response_pairs(path)
 
 
@@ -188,14 +188,8 @@ def test_the_command_leaves_out_what_is_held_out(tmp_path, printed):
         out=str(tmp_path / 'pairs.jsonl'),
     )
     assert 'left out: 1 of 3' in printed()
-    texts = {
-        text
-        for pair in read_response_pairs(out)
-        for one in (pair.good, pair.bad)
-        for text in (*one.context, one.response)
-    }
-    assert texts & set(turns[:3]) == set()
-    assert texts & set(turns[3:])
+    pairs = Path(out).read_text()
+    assert [turn in pairs for turn in turns] == [False] * 3 + [True] * 3
 
 
 def test_a_split_of_one_file_is_refused(tmp_path):
@@ -208,17 +202,23 @@ def test_without_a_number_there_are_as_many_adversarial_pairs_as_people_wrote(
     tmp_path, monkeypatch, printed
 ):
     monkeypatch.setattr(training_pairs, 'MOST_PAIRS', 100)
-    keys = ('context', 'positive_responses', 'adversarial_negative_responses')
-    rows = [(one.context, one.positive, one.adversarial) for one in ANNOTATED]
-    people = [dict(zip(keys, row, strict=True)) for row in rows]
-    annotated = written(tmp_path, 'dev.jsonl', people)
-    talk = talk_file(tmp_path, 'train.jsonl', DIALOGUES)
-    flags = ['--corpus', 'jsonl', '--path', str(talk), '--adversarial', str(annotated)]
-    flags += ['--out', str(tmp_path / 'pairs.jsonl')]
-    counts = Counter(pair.kind for pair in read_response_pairs(BuildPairs.main(*flags)))
+    people = [
+        {
+            'context': one.context,
+            'positive_responses': one.positive,
+            'adversarial_negative_responses': one.adversarial,
+        }
+        for one in ANNOTATED
+    ]
+    annotated = str(written(tmp_path, 'dev.jsonl', people))
+    talk = str(talk_file(tmp_path, 'train.jsonl', DIALOGUES))
+    given = {'corpus': 'jsonl', 'path': talk, 'adversarial': annotated}
+    given['out'] = str(tmp_path / 'pairs.jsonl')
+    pairs = read_response_pairs(BuildPairs.main(**given))
+    counts = Counter(pair.kind for pair in pairs)
     # 6 contexts with 2 good and 2 bad responses: 24 pairs of texts
     assert counts == {'random': 50, 'adversarial': 24}
     said = [line for line in printed().split('\n') if '24 pairs' in line]
     assert said == [f'adversarial: {annotated} has 24 pairs for these options, not 50']
     with user_error('--num-pairs: 26 of the adversarial'):
-        BuildPairs.main(*flags, '--num-pairs', '100')
+        BuildPairs.main(**given, num_pairs=100)
