@@ -82,31 +82,26 @@ def test_every_form_of_a_dialogue_has_the_same_scores(dialogues):
     assert frame.reason[0] == 'no context' and frame.reason.isna()[1]
 
 
-def test_references_of_turns_reach_the_scorer():
+REFERENCES = ['no', 'no, it is warm']
+
+
+@pytest.mark.parametrize(
+    'none, references',
+    # the second as files of parquet hold them
+    [({}, REFERENCES), ({'reference': None}, numpy.array(REFERENCES))],
+)
+def test_references_of_turns_reach_the_scorer(none, references):
     turns = [
-        {'text': 'hi', 'given': True},
-        {'text': 'it is warm', 'reference': ['no', 'no, it is warm']},
+        {'text': 'hi', 'given': True, **none},
+        {'text': 'it is warm', 'reference': references},
     ]
     # 3 words of 4: precision 1, recall 3/4
-    [value] = parlai_ext.score(turns, 'rouge_l')['Overall']
-    assert value == pytest.approx(6 / 7)
-    [value] = parlai_ext.score(pandas.DataFrame(turns), 'rouge_l')['Overall']
-    assert value == pytest.approx(6 / 7)
+    for dialogue in (turns, pandas.DataFrame(turns)):
+        [value] = parlai_ext.score(dialogue, 'rouge_l')['Overall']
+        assert value == pytest.approx(6 / 7)
     turns[1]['reference'] = 7
     with user_error(r'dialogues\[1\]: reference'):
         parlai_ext.score(turns, 'rouge_l')
-
-
-def test_references_may_be_the_arrays_that_parquet_files_hold():
-    rows = {'text': ['hi', 'I am fine .'], 'reference': [None, numpy.array(['I am .'])]}
-    frame = parlai_ext.score(
-        pandas.DataFrame(rows).assign(given=[True, False]), 'rouge_l'
-    )
-    turns = [
-        {'text': 'hi', 'given': True},
-        {'text': 'I am fine .', 'reference': 'I am .'},
-    ]
-    assert list(frame.Overall) == list(parlai_ext.score(turns, 'rouge_l').Overall)
 
 
 def test_a_speaker_may_be_a_number_or_unnamed():
@@ -259,13 +254,8 @@ def test_the_table_of_dialogues_can_be_scored_again(run):
 
 
 def test_rank_returns_what_the_run_then_holds(run):
-    ranking = parlai_ext.rank(run.path, bootstraps=60)
+    ranking = parlai_ext.rank(run.path, bootstraps=numpy.int64(60))
     assert ranking == run.ranking == parlai_ext.load_run(run.path).ranking
-
-
-def test_a_number_of_numpy_is_a_number(run):
-    ranking = parlai_ext.rank(run, bootstraps=numpy.int64(60))
-    assert ranking == parlai_ext.rank(run, bootstraps=60)
 
 
 def test_an_unknown_table_gets_the_nearest_name(run):
