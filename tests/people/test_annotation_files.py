@@ -233,7 +233,8 @@ def test_who_guesses_is_listed_and_can_be_left_out(export):
     ann, bob = answered(folder, answer).annotators
     assert (ann.failed, ann.decided, ann.fails, bob.fails) == (0, 12, False, True)
     kept = imported(folder, drop_failed=True)
-    assert kept.kappa.value is None  # of one annotator
+    assert kept.kappa.value is None  # of one annotator, who agrees with nobody
+    assert not any('all agree' in line for line in share_lines(kept))
     rows = csv_rows(folder / 'results' / 'annotators.csv')
     assert [row['fails'] for row in rows] == ['no', 'yes']
 
@@ -372,6 +373,10 @@ def test_an_answer_about_a_pair_counts_for_both_systems():
     expected = {'x wins': 2, 'x unrelated': 2, 'y loses': 3, 'y tied': 1, 'z wins': 1}
     assert expected.items() <= counts.items()
     assert {share.total for share in results.shares} == {4}
+    # no controls were shown
+    assert {(a.decided, a.low, a.fails) for a in results.annotators} == {
+        (0, None, False)
+    }
     table = head_to_head(given, key)
     assert table['y', 'z'] == {'tied': 1, 'loses': 1}
     assert table['z', 'y'] == {'tied': 1, 'wins': 1}
@@ -399,12 +404,6 @@ def test_items_are_counted_by_how_many_agree_and_labels_by_annotator(labelled):
     assert {'-1 0 0 0', '0 0 1 0', '1 0 1 1'} <= lines
     for words in ('all agree: 1', 'more than half: 3', 'two answers lead: 1'):
         assert f'{words} of 4 items with several annotators' in lines
-
-
-def test_one_annotator_agrees_with_nobody():
-    key = key_of('label', {'a': 'x'})
-    results = annotation_results(answers({'ann': {'a': '1'}}), key, bootstraps=20)
-    assert not any('all agree' in line for line in share_lines(results))
 
 
 # Zhang et al. (2021), Table 5: pairs on whose label 3 to 7 of 7 annotators agreed
@@ -443,16 +442,10 @@ def test_a_share_that_never_varied_has_the_interval_of_its_prompts():
 
 def test_the_interval_of_failed_controls_is_wilsons():
     # Wilson (1927): 2 of 20, z = 1.96: 0.0279 to 0.3010
-    items = {k: ('x', 'shuffled') for k in range(20)} | {'p': 'xy'}
+    items = {k: ('x', 'shuffled') for k in range(21)} | {'p': 'xy'}
     key = key_of('pair', items)
-    given = {k: 'b' if k < 2 else 'a' for k in range(20)} | {'p': 'a'}
+    # a tie about a control decides nothing
+    given = {k: 'b' if k < 2 else 'a' for k in range(20)} | {20: 'tie', 'p': 'a'}
     (ann,) = annotation_results(answers({'ann': given}), key, bootstraps=20).annotators
     assert (ann.low, ann.high) == pytest.approx((0.0279, 0.3010), abs=1e-4)
     assert not ann.fails
-
-
-def test_a_tie_about_a_control_decides_nothing():
-    key = key_of('pair', {1: 'xy', 2: ('x', 'shuffled')})
-    given = answers({'ann': {1: 'a', 2: 'tie'}})
-    (ann,) = annotation_results(given, key, bootstraps=20).annotators
-    assert (ann.decided, ann.low, ann.fails) == (0, None, False)
