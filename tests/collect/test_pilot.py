@@ -51,13 +51,6 @@ def lines_of(forecast):
     return terminal_lines('forecast', forecast=forecast)
 
 
-def play(opt):
-    run, _ = prepare(opt)
-    with run.lock(), timed(run, 'collect'):
-        collect(run, options_from_opt(Machine, opt))
-    return run
-
-
 TALKERS = ([stub('Talker', 'one'), stub('Talker', 'two')], [stub('Talker', 'friend')])
 
 
@@ -78,7 +71,9 @@ def test_a_forecast_on_a_steady_clock_is_what_the_run_takes(sevens):
     assert forecast.collect_seconds == pytest.approx(3 * 2 + 2 * 7 * 10 * each_reply)
     assert forecast.dialogues == 14 and forecast.pilot_dialogues == 2 * 2
     before = CLOCK.now
-    run = play(sevens)
+    run, _ = prepare(sevens)
+    with run.lock(), timed(run, 'collect'):
+        collect(run, options_from_opt(Machine, sevens))
     assert CLOCK.now - before == pytest.approx(6 + 2 * 10 * (3 * 1.0 + 0.75))
     assert forecast_comparison_lines(run)[1].endswith(' +7 %')  # 81 s for 76 s
 
