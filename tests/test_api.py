@@ -144,7 +144,7 @@ def test_of_a_chat_the_assistant_is_judged_unless_others_are_named(speakers, jud
 def test_a_chat_is_judged_as_its_import_is(person, tmp_path):
     chat = [CHAT[0], {**CHAT[1], 'role': person}, CHAT[2]]
     log = written(tmp_path, 'c.jsonl', {'messages': chat})
-    ImportDialogues.main(dialogues=[str(log)], run_dir=tmp_path / 'run')
+    ImportDialogues.main(dialogues=[log], run_dir=tmp_path / 'run')
     [dialogue] = parlai_ext.load_run(tmp_path / 'run').dialogues
     frames = [parlai_ext.score(one, WordCount) for one in (chat, dialogue)]
     assert [list(frame.text) for frame in frames] == [['c d e']] * 2

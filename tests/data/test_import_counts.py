@@ -17,9 +17,7 @@ def chat(*roles):
 
 
 def imported(folder, *paths, **options):
-    return ImportDialogues.main(
-        dialogues=[*map(str, paths)], run_dir=folder / 'run', **options
-    )
+    return ImportDialogues.main(dialogues=[*paths], run_dir=folder / 'run', **options)
 
 
 def imported_data(folder, data, name='c.jsonl', **options):
@@ -94,7 +92,7 @@ def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp
         partner_model_file=str(SHIPPED / 'step-1350' / 'model'),
         num_self_chats=1,
         selfchat_max_turns=3,
-        outfile=str(log),
+        outfile=log,
         display_examples=False,
         seed_messages_from_file=str(openers),
         no_cuda=True,

@@ -41,8 +41,8 @@ def export(tmp_path):
         settings = {'human': HUMAN, 'toxic': TOXIC, 'human_pairs': 6, 'num_sheets': 2}
         settings |= {'toxic_controls': 3, 'shuffled_controls': 3, 'num_prompts': 6}
         ExportAnnotation.main(
-            answers=[str(answers_file(tmp_path))],
-            out=str(tmp_path / name),
+            answers=[answers_file(tmp_path)],
+            out=tmp_path / name,
             **{**settings, **options},
         )
         return tmp_path / name
@@ -54,9 +54,10 @@ def write_rows(folder, name, rows):
     return written(folder, name, csv_text([rows[0], *(row.values() for row in rows)]))
 
 
-def fill(folder, answer):
+def answered(folder, answer):
     """
-    Fill the sheets of a set by a function of (row, annotator); return the new folder.
+    Return what comes of a set whose sheets were filled in by a function of (row,
+    annotator).
     """
     back = folder / 'back'
     back.mkdir()
@@ -66,21 +67,12 @@ def fill(folder, answer):
         read, write = (csv_rows, write_rows) if is_csv else (json_rows, written)
         rows = [answer(row, name) for row in read(sheet)]
         write(back, f'{name}{sheet.suffix}', rows)
-    return back
+    return imported(folder)
 
 
 def imported(folder, back=None, **options):
     answers = [str(back or folder / 'back')]
-    return ImportAnnotation.main(
-        key=str(folder), answers=answers, bootstraps=50, **options
-    )
-
-
-def answered(folder, answer, **options):
-    """
-    Return what comes of a set whose sheets were filled in by a function.
-    """
-    return imported(folder, fill(folder, answer), **options)
+    return ImportAnnotation.main(key=folder, answers=answers, bootstraps=50, **options)
 
 
 def shares(results, name):
@@ -137,7 +129,7 @@ def test_a_shuffled_answer_is_one_to_another_prompt(export):
 def test_formulas_are_quoted_and_prompts_in_common_needed(tmp_path):
     def export(rows):
         path = written(tmp_path, 'a.csv', f'system,prompt,answer\n{rows}')
-        ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
+        ExportAnnotation.main(answers=[path], out=tmp_path / 'set')
 
     export('x,=1,@a\ny,=1,b\nx,p,a\ny,p,b\n')
     text = (tmp_path / 'set' / 'send' / 'sheet-1.csv').read_text()
@@ -382,18 +374,11 @@ def test_an_answer_about_a_pair_counts_for_both_systems():
     assert table['z', 'y'] == {'tied': 1, 'wins': 1}
 
 
-@pytest.fixture
-def labelled():
-    """
-    The results of three annotators who gave labels to four items.
-    """
+def test_items_are_counted_by_how_many_agree_and_labels_by_annotator():
     rows = {'ann': '3312', 'bob': '3322', 'cem': '3131'}
     given = {name: dict(zip('abcd', row, strict=True)) for name, row in rows.items()}
     key = key_of('label', dict.fromkeys('abcd', 'x'))
-    return annotation_results(answers(given), key, bootstraps=20)
-
-
-def test_items_are_counted_by_how_many_agree_and_labels_by_annotator(labelled):
+    labelled = annotation_results(answers(given), key, bootstraps=20)
     rows = {one.item: (one.leading, one.votes) for one in labelled.items}
     assert rows == {'a': ('1', 3), 'b': ('1', 2), 'c': (None, 1), 'd': ('0', 2)}
     counts = {one.annotator: dict(one.counts) for one in labelled.annotators}

@@ -16,13 +16,12 @@ from parlai.core.metrics import aggregate_named_reports
 from parlai.scripts.display_data import DisplayData
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext import zoo_configs
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet, quality_pairs
 from parlai_ext.tasks.judged.agents import NUMBERS, CorrelationMetric, Point, metrics
 from tests.ranking.test_ranking_correlation import SCIPY
-from tests.support.judged_samples import turn, written
+from tests.support.judged_samples import changed_card, turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
@@ -34,7 +33,7 @@ def teacher_of(name, path):
     Return the teacher of a judged set.
     """
     kind = load_teacher_module(f'ext:judged:{name}')
-    return kind({'datatype': 'valid', 'judged_file': str(path)})
+    return kind({'datatype': 'valid', 'judged_file': path})
 
 
 def observed(teacher, *scores, **more):
@@ -58,13 +57,11 @@ def test_every_card_is_a_task(name):
 
 
 def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
-    card = tmp_path / 'mine.yaml'
-    shipped = (zoo_configs.HOME / 'judged' / 'fed_turn.yaml').read_text()
-    card.write_text(shipped.replace('level: turn', 'level: dialogue'))
+    card = changed_card(tmp_path, 'fed_turn', 'level: turn', 'level: dialogue')
     raw = turn('User: a\nSystem: b', 'System: c', Wit=[1])
     del raw['response']
     kind = load_teacher_module('ext:judged:own')
-    files = {'judged_file': written(tmp_path, raw), 'judged_card': str(card)}
+    files = {'judged_file': written(tmp_path, raw), 'judged_card': card}
     assert kind({'datatype': 'valid', **files}).get(0)['text'] == 'b'
 
 
@@ -253,7 +250,7 @@ def folder(tmp_path):
 
 
 def report_of(folder, task, **options):
-    return evaluated(task=task, judged_path=str(folder), **options)
+    return evaluated(task=task, judged_path=folder, **options)
 
 
 def correlations(report, row):
@@ -310,8 +307,8 @@ def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
         scorers=[f'fed:{judge}'],
         turns=1,
         sets=['dstc9_interactive'],
-        judged_path=str(folder),
-        out=str(tmp_path / 'bench'),
+        judged_path=folder,
+        out=tmp_path / 'bench',
         bootstraps=10,
     )
     row = bench.main_rows(bench.scorers[0].label, 'dstc9_interactive', 'dialogue')[0]
@@ -321,7 +318,7 @@ def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
 def test_one_file_for_several_tasks_is_refused(folder):
     tasks = 'ext:judged:usr_topical,ext:judged:grade_convai2'
     with user_error('--judged-path names a folder'):
-        evaluated(task=tasks, judged_file=str(folder / 'convai2-grade_eval.json'))
+        evaluated(task=tasks, judged_file=folder / 'convai2-grade_eval.json')
 
 
 @pytest.mark.parametrize(
@@ -336,7 +333,7 @@ def test_other_words_for_turns_and_a_set_that_is_not_there_are_refused(
 ):
     kind = load_teacher_module(f'ext:judged:{name}')
     with user_error(problem):
-        kind({'datatype': 'valid', 'judged_path': str(folder), **options})
+        kind({'datatype': 'valid', 'judged_path': folder, **options})
 
 
 # --- correlations as metrics ----------------------------------------------------------
