@@ -199,7 +199,6 @@ OUTSIDE = 'tests.support.outside_scorer:Similarity'
 @pytest.mark.parametrize(
     'options, name',
     [
-        ({}, 'learned'),
         ({'scorer': 'likelihood'}, 'likelihood'),
         ({'followups': 'default'}, 'fed'),
         ({'scorer': OUTSIDE}, OUTSIDE),
