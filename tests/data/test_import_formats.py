@@ -137,27 +137,17 @@ CASES = {
         [[('B', 'a\nb'), ('A', 'c')]],
         {'join_turns': True},
     ),
-    'an empty turn is kept when asked': (
-        'x.txt',
-        'B: a\nA: \nB: c\n',
-        [[('B', 'a'), ('A', ''), ('B', 'c')]],
-        {'empty_turns': 'keep'},
-    ),
     'names by file and new names': (
         'x.txt',
         LOG,
         [[(who.replace('A', 'Ada'), text) for who, text in TALK]],
         {'name_by_file': True, 'rename': ('A@x=Ada',), 'humans': 'B'},
     ),
-    **{
-        # only the line feed ends a line
-        f'the separator {ascii(mark)}': (
-            'x.txt',
-            f'B: one{mark}two\nA: ok\n',
-            [[('B', f'one{mark}two'), ('A', 'ok')]],
-        )
-        for mark in ('\u2028', '\u0085', '\x0b')
-    },
+    'only the line feed ends a line': (
+        'x.txt',
+        'B: a\u2028b\x85c\x0bd\nA: ok\n',
+        [[('B', 'a\u2028b\x85c\x0bd'), ('A', 'ok')]],
+    ),
 }
 
 
