@@ -9,6 +9,7 @@ from tests.support.shared_data import shared
 from tests.support.user_error import error_line, user_error
 
 HEADER = 'conv_id,utterance_idx,utterance\n'
+OFFICIAL = 'conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags\n'
 
 
 @pytest.fixture
@@ -81,6 +82,15 @@ ROWS = [
 @pytest.mark.parametrize('rows, openers', ROWS)
 def test_rows_are_read_as_they_are_written(read, rows, openers):
     assert read(HEADER + rows).openers == openers
+
+
+def test_official_files_are_split_at_commas_and_keep_their_quotes(read):
+    found = read(
+        OFFICIAL
+        + 'c,1,sad,p,1,"Quoted",5|5|5,\n'
+        + 'c,2,sad,p,2,she said "x" loudly,5|5|5,,a|b\n'
+    )
+    assert found.openers['c'] == ('"Quoted"', 'she said "x" loudly')
 
 
 @pytest.mark.parametrize(
