@@ -289,20 +289,19 @@ def test_of_two_files_of_a_set_the_official_one_is_read(tmp_path):
     assert find_sets(tmp_path) == {'usr_persona': official}
 
 
-DIALOGUE = JudgedItem(
-    'd', ('a', 'b', 'c', ' ', 'e', 'f'), None, 'bot', {}, speakers=('bot', 'me') * 3
-)
+SAID = ('a', 'b', 'c', 'd', ' ', 'f', 'g', 'h')
+DIALOGUE = JudgedItem('d', SAID, None, 'bot', {}, speakers=('bot', 'me') * 4)
 
 
 def test_the_first_utterance_and_empty_ones_are_no_turns():
     turns = DIALOGUE.turns()
     assert [(turn.context, turn.response) for turn in turns] == [
         (('a', 'b'), 'c'),
-        (('a', 'b', 'c', ' '), 'e'),
+        (('a', 'b', 'c', 'd', ' ', 'f'), 'g'),
     ]
 
 
 def test_a_drawn_turn_depends_on_item_and_seed_alone():
     drawn = [DIALOGUE.turns(1, seed)[0].response for seed in (*range(40), 3)]
-    assert drawn[-1] == drawn[3] and {*drawn} == {'c', 'e'}
+    assert drawn[-1] == drawn[3] and {*drawn} == {'c', 'g'}
     assert len(DIALOGUE.turns(2)) == len(DIALOGUE.turns(9)) == 2
