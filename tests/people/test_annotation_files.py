@@ -104,7 +104,7 @@ def test_sheets_have_all_pairs_of_systems_for_each_prompt_and_the_controls(expor
 def test_sheets_differ_in_order_and_sides_and_name_no_system(export):
     send = export() / 'send'
     for path in send.iterdir():
-        text = path.read_text(encoding='utf-8')
+        text = path.read_text('utf-8')
         assert [n for n in (*SYSTEMS, HUMAN, TOXIC, 'shuffled') if n in text] == []
     one, other = (
         dict(row['row'].split('-') for row in csv_rows(send / f'sheet-{k}.csv'))

@@ -30,7 +30,7 @@ def dialogs_in(path):
     """
     Return the `dialog` of each line of a Conversations file, in one spelling of JSON.
     """
-    records = map(json.loads, path.read_text(encoding='utf-8').splitlines())
+    records = map(json.loads, path.read_text('utf-8').splitlines())
     return [json.dumps(record['dialog'], sort_keys=True) for record in records]
 
 
