@@ -5,6 +5,7 @@ One thread for each test process: tiny models are slower with more.
 import gc
 import os
 import signal
+import socket
 import sys
 from functools import cache
 from pathlib import Path
@@ -109,9 +110,12 @@ def no_network(monkeypatch):
     """
     Make any attempt to reach the network fail loudly.
     """
-    from tests.support.no_network import refuse_sockets
 
-    refuse_sockets(monkeypatch)
+    def refuse(*args, **kwargs):
+        raise AssertionError('the network was asked')
+
+    monkeypatch.setattr(socket, 'create_connection', refuse)
+    monkeypatch.setattr(socket.socket, 'connect', refuse)
 
 
 @pytest.fixture

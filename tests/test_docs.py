@@ -43,7 +43,7 @@ each_page = pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
 
 @each_page
 def test_files_that_a_page_names_exist(page):
-    text = page.read_text(encoding='utf-8')
+    text = page.read_text('utf-8')
     paths = re.findall(r'`((?:\w+/)+(?:\w+\.(?:py|yaml|md|j2))?)`', text)
     named = [path for path in paths if path.split('/')[0] in TOPS]
     missing = [
@@ -58,13 +58,13 @@ def anchors(page):
     """
     Return the anchors of a page's headings, as GitHub makes them.
     """
-    heads = re.findall(r'^#+ (.*)', page.read_text(encoding='utf-8'), re.MULTILINE)
+    heads = re.findall(r'^#+ (.*)', page.read_text('utf-8'), re.MULTILINE)
     return {re.sub(r'[^\w\- ]', '', h.lower()).replace(' ', '-') for h in heads}
 
 
 @each_page
 def test_links_of_a_page_lead_somewhere(page):
-    for link in re.findall(r'\]\(([^)\s]+)\)', page.read_text(encoding='utf-8')):
+    for link in re.findall(r'\]\(([^)\s]+)\)', page.read_text('utf-8')):
         path, _, anchor = link.partition('#')
         target = page.parent / path if path else page
         if '://' not in link:
@@ -74,7 +74,7 @@ def test_links_of_a_page_lead_somewhere(page):
 
 @each_page
 def test_commands_of_a_page_exist(page):
-    text = page.read_text(encoding='utf-8')
+    text = page.read_text('utf-8')
     names = set(re.findall(r'(?:`|^    )parlai(?:-ext)? (\w+)', text, re.MULTILINE))
     assert names - {*COMMANDS} - PARLAI == set()
     benchmarks = set(re.findall(r'python -m benchmarks\.(\w+)', text))
@@ -83,7 +83,7 @@ def test_commands_of_a_page_exist(page):
 
 
 def test_the_readme_is_short_and_the_index_names_every_page():
-    readme = (ROOT / 'README.md').read_text(encoding='utf-8')
+    readme = (ROOT / 'README.md').read_text('utf-8')
     assert len(readme.split('\n')) <= 91
     index = docs_page('index')
     there = {path.name for path in PAGES} - {'README.md', 'index.md'}
@@ -95,7 +95,7 @@ def test_python_snippets_run_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr('parlai_ext.judge_check.check.MIN_SAMPLE', 4)
     demo = repr(small_config(tmp_path, targets=5, partners=1))
     name = 'docs/python.md'
-    text = (ROOT / name).read_text(encoding='utf-8')
+    text = (ROOT / name).read_text('utf-8')
     snippets = re.findall(r'^```python\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
     assert snippets
     monkeypatch.chdir(tmp_path)
@@ -124,6 +124,6 @@ def text_words(page):
 
 @each_page
 def test_a_page_has_at_most_1500_words(page):
-    text = page.read_text(encoding='utf-8')
+    text = page.read_text('utf-8')
     assert text_words(text) <= MOST_WORDS
     assert page.stem in REFERENCE or len(text.split()) <= MOST_WORDS

@@ -106,7 +106,7 @@ def modules_with(pattern):
     return {
         name
         for name, path in module_paths(ROOT).items()
-        if re.search(pattern, path.read_text(encoding='utf-8'))
+        if re.search(pattern, path.read_text('utf-8'))
     }
 
 

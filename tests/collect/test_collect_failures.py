@@ -6,6 +6,7 @@ and what did not run is written down.
 from unittest.mock import Mock
 from weakref import WeakSet
 
+import pytest
 import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
@@ -13,8 +14,6 @@ from parlai.core.message import Message
 from parlai_ext.collect import not_run
 from parlai_ext.core import Roster, System, UserError
 from parlai_ext.systems import model_cache
-from parlai_ext.systems import parlai_agents as agents
-from parlai_ext.worlds import block_player
 from tests.support.plans import collected, open_run, says, some_openers
 
 
@@ -66,22 +65,6 @@ def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
     assert not_run.played_signature(run) == run.manifest.signature
 
 
-def test_too_little_memory_for_the_fourth_model(tmp_path, monkeypatch):
-    original = agents.create_agent
-
-    def create(opt, *args, **more):
-        if opt.get('fixed_response') == 'no':
-            raise torch.OutOfMemoryError('CUDA out of memory')
-        return original(opt, *args, **more)
-
-    monkeypatch.setattr(agents, 'create_agent', create)
-    partners = [says(name) for name in ('yes', 'well', 'no', 'maybe')]
-    run = run_of(tmp_path, partners)
-    [problem] = collected(run).problems
-    assert problem.startswith("system 'no': model: out of memory while it was loaded")
-    assert not_run.missing_by_pair(run) == {('a', 'no'): 4, ('b', 'no'): 4}
-
-
 class Large(Agent):
     """
     A system that asks the CPU for more than any has, and torch's own words for that.
@@ -91,11 +74,23 @@ class Large(Agent):
         torch.empty(10**15)
 
 
-def test_a_cpu_without_memory_stops_the_system_and_not_one_dialogue(tmp_path):
-    large = System('large', {'model': f'{__name__}:Large'})
+class TooLarge(Agent):
+    """
+    A system for whose weights a GPU has no memory.
+    """
+
+    def __init__(self, opt, shared=None):
+        raise torch.OutOfMemoryError('CUDA out of memory')
+
+
+@pytest.mark.parametrize(
+    'kind, when', [('Large', ''), ('TooLarge', ' while it was loaded')]
+)
+def test_too_little_memory_stops_the_system_and_not_one_dialogue(tmp_path, kind, when):
+    large = System('large', {'model': f'{__name__}:{kind}'})
     run = run_of(tmp_path, [large, says('yes')])
     [problem] = collected(run).problems
-    assert problem.startswith("system 'large': model: out of memory")
+    assert problem.startswith(f"system 'large': model: out of memory{when}")
     assert not_run.missing_by_pair(run) == {('a', 'large'): 4, ('b', 'large'): 4}
 
 
@@ -125,23 +120,3 @@ def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
     assert caplog.messages == [
         '--max-gpu-memory: 100 GB lowered to 6.0, which is 60 % of what is free'
     ]
-
-
-def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
-    # every system takes 5 of 10, so that a block of three pairs is played in turn
-    monkeypatch.setattr(model_cache, 'size_on_disk', lambda system: 5)
-    monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
-    there, most, original = WeakSet(), [], block_player.load_on
-
-    def load(*given):
-        player = original(*given)
-        there.add(player)
-        most.append(len(there))
-        return player
-
-    monkeypatch.setattr(block_player, 'load_on', load)
-    monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
-    run = run_of(tmp_path, [says(name) for name in ('yes', 'no', 'well')])
-    run.manifest = run.manifest.changed(batchsize=64)
-    assert collected(run).n_played == 24
-    assert max(most) == 2  # a dropped one is gone when another one is loaded

@@ -199,7 +199,6 @@ OUTSIDE = 'tests.support.outside_scorer:Similarity'
 @pytest.mark.parametrize(
     'options, name',
     [
-        ({}, 'learned'),
         ({'scorer': 'likelihood'}, 'likelihood'),
         ({'followups': 'default'}, 'fed'),
         ({'scorer': OUTSIDE}, OUTSIDE),
@@ -273,9 +272,3 @@ def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
         ScoreDialogues.main(run_dir=tmp_path / 'run', no_cuda=True)
     with user_error(words):
         parlai_ext.score(['hi', 'hello', 'how are you ?'], 'fed', no_cuda=True)
-
-
-def test_dialogues_of_two_turns_make_a_run_that_can_be_read(tmp_path):
-    table = 'dialogue_id,speaker,text\n1,a,hello\n1,b,hi\n'
-    [dialogue] = run_of(written(tmp_path, 'two.csv', table)).iter_dialogues()
-    assert dialogue.texts == ('hello', 'hi')

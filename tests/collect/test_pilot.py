@@ -51,13 +51,6 @@ def lines_of(forecast):
     return terminal_lines('forecast', forecast=forecast)
 
 
-def play(opt):
-    run, _ = prepare(opt)
-    with run.lock(), timed(run, 'collect'):
-        collect(run, options_from_opt(Machine, opt))
-    return run
-
-
 TALKERS = ([stub('Talker', 'one'), stub('Talker', 'two')], [stub('Talker', 'friend')])
 
 
@@ -78,7 +71,9 @@ def test_a_forecast_on_a_steady_clock_is_what_the_run_takes(sevens):
     assert forecast.collect_seconds == pytest.approx(3 * 2 + 2 * 7 * 10 * each_reply)
     assert forecast.dialogues == 14 and forecast.pilot_dialogues == 2 * 2
     before = CLOCK.now
-    run = play(sevens)
+    run, _ = prepare(sevens)
+    with run.lock(), timed(run, 'collect'):
+        collect(run, options_from_opt(Machine, sevens))
     assert CLOCK.now - before == pytest.approx(6 + 2 * 10 * (3 * 1.0 + 0.75))
     assert forecast_comparison_lines(run)[1].endswith(' +7 %')  # 81 s for 76 s
 
@@ -102,7 +97,7 @@ def test_blocks_of_a_pilot_have_every_system(tmp_path):
     assert all(block.shards[0].n_dialogues == 2 for block in blocks)
 
 
-def test_a_forecast_has_the_money_of_all_replies(sevens, printed):
+def test_a_forecast_has_the_money_of_all_replies(sevens):
     # 14 dialogues of 10 replies, a cent each
     forecast = forecast_of(sevens)
     assert forecast.cost == pytest.approx(1.40)
@@ -110,8 +105,6 @@ def test_a_forecast_has_the_money_of_all_replies(sevens, printed):
     assert forecast.systems['one'].spent['prompt_tokens'] == pytest.approx(35 * 30)
     # a block of 2 dialogues for each pair
     assert forecast.pilot_cost == pytest.approx(0.01 * 2 * 2 * 10)
-    CollectDialogues.main(**sevens)
-    assert printed().endswith('$1.40        +0 %\n')
 
 
 def test_only_paid_replies_say_what_a_reply_costs(tmp_path):
@@ -170,11 +163,6 @@ def test_systems_that_do_not_fit_together_are_a_caution(tmp_path, monkeypatch):
     step = {'name': 'step', 'opt': {'model_file': 'zoo:mini/step-50/model'}}
     forecast = forecast_of(protocol(tmp_path, [step], num_dialogues=1))
     assert 'not counted: the systems do not fit' in lines_of(forecast)[-1]
-
-
-def test_a_run_without_a_pilot_has_no_times(tmp_path):
-    assert forecast_comparison_lines(play(protocol(tmp_path, *TALKERS))) == []
-    assert not (tmp_path / 'run' / 'timing').exists()
 
 
 def test_one_command_forecasts_and_the_next_compares(tmp_path, printed, monkeypatch):

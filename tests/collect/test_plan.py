@@ -140,11 +140,6 @@ def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
     assert plan.manifest.guessed == ('t', 'p')
 
 
-def test_partners_that_take_no_part_are_no_guesses_of_the_run(config):
-    opt = config([says('t'), says('u')], [says('p', guess=True)], pairing='self_play')
-    assert make_plan(opt).manifest.guessed == ()
-
-
 def test_a_guess_that_is_added_later_is_one(config, tmp_path):
     opt = config([says('t')], [says('p')])
     prepare(opt)

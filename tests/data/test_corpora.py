@@ -40,6 +40,7 @@ def test_a_folder_and_an_archive_of_dailydialog(tmp_path):
     expected = [("Hi, it's me.", 'Really?')]
     assert read_corpus('dailydialog', tmp_path, 'validation') == expected
     assert read_corpus('dailydialog', path, 'validation') == expected
+    assert pairs('dailydialog', tmp_path, split='validation') == expected
 
 
 @pytest.mark.parametrize(
@@ -66,12 +67,6 @@ def test_personas_are_no_turns_of_convai2(tmp_path):
         ('hi', 'hello', 'bye', 'so long'),
         ('hey', 'yes'),
     ]
-
-
-def test_wrong_responses_may_be_absent(tmp_path):
-    [one] = annotated_contexts(written(tmp_path, 'dev.json', ROW))
-    assert one.context == ('Is it far?', 'No.')
-    assert one.adversarial == ('It is far.',)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +111,8 @@ def test_a_held_out_file_is_of_its_own_split(tmp_path):
     assert held_out_dialogues('dailydialog', path) == [("Hi, it's me.", 'Really?')]
     file = written(tmp_path, 'dev.json', ROW)
     assert held_out_dialogues('dailydialog', file) == [('Is it far?', 'No.')]
+    [one] = annotated_contexts(file)  # without random responses, which may be absent
+    assert one.adversarial == ('It is far.',)
 
 
 # --- the utterances of dialogues to train on ------------------------------------------
@@ -218,11 +215,6 @@ def test_chanels_own_files_are_read():
     source = PairSource('chanel', shared('chanel_jsalt') / 'MEENAD_main.csv')
     # PROVENANCE: 3,675 utterances in 193 dialogues
     assert sum(1 for _ in source.pairs()) == 3675 - 193
-
-
-def test_dailydialogs_archive_is_read(tmp_path):
-    archive(tmp_path, 'test', 'a __eou__ b __eou__ c __eou__\n')
-    assert pairs('dailydialog', tmp_path, split='test') == [('a', 'b'), ('b', 'c')]
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):

@@ -16,25 +16,28 @@ def chat(*roles):
     return [{'role': role, 'content': f'{role} {i}'} for i, role in enumerate(roles)]
 
 
-def imported(folder, path, **options):
-    return ImportDialogues.main(
-        dialogues=[str(path)], run_dir=folder / 'run', **options
-    )
+def imported(folder, *paths, **options):
+    return ImportDialogues.main(dialogues=[*paths], run_dir=folder / 'run', **options)
+
+
+def imported_data(folder, data, name='c.jsonl', **options):
+    """
+    Import a new file with this content.
+    """
+    return imported(folder, written(folder, name, data), **options)
 
 
 @pytest.mark.parametrize('form', [None, 'sharegpt'])
 def test_messages_under_two_keys_are_refused(tmp_path, form):
     record = dict.fromkeys(('messages', 'conversations'), chat('user', 'assistant'))
-    path = written(tmp_path, 'c.jsonl', record)
     with user_error(r"c.jsonl:1: .*'messages'.*'conversations'"):
-        imported(tmp_path, path, format=form)
+        imported_data(tmp_path, record, format=form)
 
 
 def test_instructions_are_counted_those_in_the_middle_too(tmp_path, printed):
     roles = ('system', 'user', 'assistant', 'system', 'user', 'developer', 'assistant')
     both = [chat(*roles), chat('user', 'assistant')]
-    path = written(tmp_path, 'c.jsonl', [{'messages': one} for one in both])
-    report = imported(tmp_path, path)
+    report = imported_data(tmp_path, [{'messages': one} for one in both])
     # all nine messages: six turns, two of system, one of developer
     assert (report.n_utterances, report.n_no_turns) == (6, 3)
     told = printed()
@@ -46,7 +49,7 @@ def test_keys_of_messages_that_are_not_read_are_named_once(tmp_path, printed):
     turns[0]['name'] = 'Ann'
     turns[1] |= {'refusal': 'I cannot.', 'tool_calls': [], 'audio': None}
     turns[2]['name'] = 'Bob'
-    imported(tmp_path, written(tmp_path, 'c.jsonl', {'messages': turns}))
+    imported_data(tmp_path, {'messages': turns})
     told = printed().splitlines()
     assert [line for line in told if 'not read' in line] == [
         'keys of turns that are not read: name 2, refusal 1'
@@ -57,27 +60,26 @@ def test_conversations_logged_once_a_call_are_counted(tmp_path, printed):
     roles = ('user', 'assistant') * 3
     # the second and third call hold the first; the last one is another conversation
     calls = [chat(*roles[:n]) for n in (2, 6, 4)] + [chat('user', 'assistant')[::-1]]
-    imported(tmp_path, written(tmp_path, 'c.jsonl', [{'messages': c} for c in calls]))
+    imported_data(tmp_path, [{'messages': call} for call in calls])
     told = printed()
     assert 'the beginning of a longer one, whose turns are judged twice: 2 dia' in told
 
 
 def test_users_who_are_judged_are_named(tmp_path, printed):
     text = 'dialogue_id,speaker,text\n1,User,hi\n1,mine,hello\n'
-    imported(tmp_path, written(tmp_path, 'c.csv', text))
+    imported_data(tmp_path, text, 'c.csv')
     assert 'judged as a system: User' in printed()
 
 
 def test_a_name_of_nobody_is_told_beside_bad_rows(tmp_path, printed):
     text = 'dialogue_id,speaker,text\n1,Ann,hi\n1,mine,hello\n2,Bob,\n2,mine,hi\n'
-    path = written(tmp_path, 'c.csv', text)
-    imported(tmp_path, path, skip_bad_rows=True, humans='Amn')
+    imported_data(tmp_path, text, 'c.csv', skip_bad_rows=True, humans='Amn')
     assert "--humans Amn: no speaker has this name; did you mean 'Ann'" in printed()
 
 
 def test_joined_turns_are_counted(tmp_path, printed):
     turns = {'messages': chat('user', 'user', 'assistant')}
-    report = imported(tmp_path, written(tmp_path, 'c.jsonl', turns), join_turns=True)
+    report = imported_data(tmp_path, turns, join_turns=True)
     assert (report.n_utterances, report.n_joined) == (2, 1)
     assert 'joined with the one before: 1 turn\n' in printed()
 
@@ -90,7 +92,7 @@ def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp
         partner_model_file=str(SHIPPED / 'step-1350' / 'model'),
         num_self_chats=1,
         selfchat_max_turns=3,
-        outfile=str(log),
+        outfile=log,
         display_examples=False,
         seed_messages_from_file=str(openers),
         no_cuda=True,
@@ -115,7 +117,7 @@ def log(folder, name, **opt):
     acts = [[{'id': f'Generator_{k}', 'text': f'{k}'} for k in (1, 2)]]
     about = {'self_chat': True, 'opt': opt, 'speakers': [], 'version': '0.1'}
     written(folder, f'{name}.metadata', about)
-    return str(written(folder, f'{name}.jsonl', {'dialog': acts}))
+    return written(folder, f'{name}.jsonl', {'dialog': acts})
 
 
 @pytest.mark.parametrize(
@@ -134,17 +136,14 @@ def test_logs_of_other_partners_are_told_apart_by_file(tmp_path):
     paths = [
         log(tmp_path, name, model_file='a', partner_model_file=name) for name in 'bc'
     ]
-    options = {'dialogues': paths, 'run_dir': str(tmp_path / 'run')}
     with user_error('--name-by-file'):
-        ImportDialogues.main(**options)
-    report = ImportDialogues.main(**options, name_by_file=True)
-    assert len(report.systems) == 4
+        imported(tmp_path, *paths)
+    assert len(imported(tmp_path, *paths, name_by_file=True).systems) == 4
 
 
 def test_a_log_that_names_no_model_is_of_no_other_model(tmp_path):
-    paths = [log(tmp_path, 'b', model_file='a'), log(tmp_path, 'c')]
-    report = ImportDialogues.main(dialogues=paths, run_dir=str(tmp_path / 'run'))
-    assert report.n_dialogues == 2
+    paths = log(tmp_path, 'b', model_file='a'), log(tmp_path, 'c')
+    assert imported(tmp_path, *paths).n_dialogues == 2
 
 
 def test_names_by_file_need_files_of_different_names(tmp_path):

@@ -137,27 +137,17 @@ CASES = {
         [[('B', 'a\nb'), ('A', 'c')]],
         {'join_turns': True},
     ),
-    'an empty turn is kept when asked': (
-        'x.txt',
-        'B: a\nA: \nB: c\n',
-        [[('B', 'a'), ('A', ''), ('B', 'c')]],
-        {'empty_turns': 'keep'},
-    ),
     'names by file and new names': (
         'x.txt',
         LOG,
         [[(who.replace('A', 'Ada'), text) for who, text in TALK]],
         {'name_by_file': True, 'rename': ('A@x=Ada',), 'humans': 'B'},
     ),
-    **{
-        # only the line feed ends a line
-        f'the separator {ascii(mark)}': (
-            'x.txt',
-            f'B: one{mark}two\nA: ok\n',
-            [[('B', f'one{mark}two'), ('A', 'ok')]],
-        )
-        for mark in ('\u2028', '\u0085', '\x0b')
-    },
+    'only the line feed ends a line': (
+        'x.txt',
+        'B: a\u2028b\x85c\x0bd\nA: ok\n',
+        [[('B', 'a\u2028b\x85c\x0bd'), ('A', 'ok')]],
+    ),
 }
 
 
@@ -196,11 +186,6 @@ def test_what_people_said_is_given(tmp_path):
     assert [turn.given for turn in one.turns] == [True, False]
 
 
-def test_a_column_says_what_is_given(tmp_path):
-    one = imported(written(tmp_path, 'x.csv', CSV)).dialogues[0]
-    assert (one.id, [turn.given for turn in one.turns]) == ('d1', [True, False])
-
-
 @pytest.mark.parametrize(
     'value, references',
     [(['yes', ' ', 'no'], ('yes', 'no')), ('yes\nno', ('yes', 'no'))],
@@ -215,12 +200,6 @@ def test_references_are_lines_or_a_list(tmp_path, value, references):
 def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
     with user_error(r"turn 2: 'reference'"):
         imported(written(tmp_path, 'x.jsonl', turns_with(reference=value)))
-
-
-def test_whole_dialogues_have_the_ids_of_lists_of_messages(tmp_path):
-    records = [{'id': 7, **turns_with()}, {'conversation_id': 'x', **turns_with()}]
-    path = written(tmp_path, 'x.jsonl', records)
-    assert [one.id for one in imported(path).dialogues] == ['7', 'x']
 
 
 def test_references_of_a_part_are_none_of_the_joined_turn(tmp_path):
@@ -272,30 +251,29 @@ def by(person, system):
         # the name that a study gives a system goes before that of its model
         ({'messages': MESSAGES, 'system': 'rag-b', 'model': 'smol-1'}, 'user', 'rag-b'),
         ({'messages': MESSAGES, 'system': 'You are kind.'}, 'user', 'assistant'),
+        # without anything about them
+        (MESSAGES, 'user', 'assistant'),
+        (SHAREGPT, 'human', 'gpt'),
     ],
 )
 @pytest.mark.parametrize('form', FORMS)
 def test_a_list_of_messages_is_a_dialogue(record, person, system, form, tmp_path):
-    records = [{**record, 'id': f'd{i}'} for i in range(2)]
-    path = written(tmp_path, 'x.json', FORMS[form](records))
+    path = written(tmp_path, 'x.json', FORMS[form]([record] * 2))
     assert told(path) == [by(person, system)] * 2
-    imports = imported(path)
-    assert [d.id for d in imports.dialogues] == ['d0', 'd1']
-    assert imports.humans == {person}
+    assert imported(path).humans == {person}
 
 
-@pytest.mark.parametrize(
-    'messages, person, system',
-    [(MESSAGES, 'user', 'assistant'), (SHAREGPT, 'human', 'gpt')],
-)
-@pytest.mark.parametrize('form', FORMS)
-def test_messages_alone_are_a_dialogue(messages, person, system, form, tmp_path):
-    turns = by(person, system)
-    path = written(tmp_path, 'x.json', FORMS[form]([messages] * 2))
-    assert told(path) == [turns] * 2
-    if form != 'lines':
-        path.write_text(FORMS[form](messages))
-        assert told(path) == [turns]
+@pytest.mark.parametrize('form', ['list', 'indented'])
+def test_messages_alone_are_a_dialogue(form, tmp_path):
+    path = written(tmp_path, 'x.json', FORMS[form](MESSAGES))
+    assert told(path) == [by('user', 'assistant')]
+
+
+@pytest.mark.parametrize('said', [turns_with(), {'messages': MESSAGES}])
+def test_whole_dialogues_and_lists_of_messages_have_ids(said, tmp_path):
+    records = [{'id': 7, **said}, {'conversation_id': 'x', **said}]
+    path = written(tmp_path, 'x.jsonl', records)
+    assert [one.id for one in imported(path).dialogues] == ['7', 'x']
 
 
 @pytest.mark.parametrize('bot', ['Assistant', 'chatgpt', 'Bot'])
@@ -323,14 +301,12 @@ def test_what_parts_the_columns_is_recognised(separator, tmp_path):
 THEIRS = {'dialogue_id': 'conversation_id', 'speaker': 'role', 'text': 'content'}
 
 
-@pytest.mark.parametrize('form', ['csv', 'lines', 'list'])
-def test_columns_may_have_other_names(form, tmp_path):
+@pytest.mark.parametrize('name', ['x.csv', 'x.jsonl'])
+def test_columns_may_have_other_names(name, tmp_path):
     data = '\n'.join(map(','.join, [THEIRS.values(), *CELLS]))
-    if form != 'csv':
-        rows = [dict(zip(THEIRS.values(), row, strict=True)) for row in CELLS]
-        data = FORMS[form](rows)
-    path = written(tmp_path, 'x.csv' if form == 'csv' else 'x.json', data)
-    assert told(path, columns=THEIRS) == [TALK]
+    if name == 'x.jsonl':
+        data = [dict(zip(THEIRS.values(), row, strict=True)) for row in CELLS]
+    assert told(written(tmp_path, name, data), columns=THEIRS) == [TALK]
 
 
 def test_errors_name_the_columns_of_the_file(tmp_path):

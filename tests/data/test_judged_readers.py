@@ -248,30 +248,27 @@ def votes(folder, name, votes, dialogue='iris_0', speakers='US'):
 JSALT, VOTES = '0DBDC3_dialoginfo', 'num_O,num_X,num_T'
 
 
+WOCHAT = 'WOCHAT_dialogueinfo', 'valid,invalid,acceptable'
+
+
 @pytest.mark.parametrize(
-    'name, file, columns, speakers',
+    'name, file, columns, speakers, dialogue, system',
     [
-        ('chanel_jsalt', JSALT, VOTES, 'US'),
-        (
-            'chanel_wochat',
-            'WOCHAT_dialogueinfo',
-            'valid,invalid,acceptable',
-            ('USER', 'SYSTEM'),
-        ),
+        ('chanel_wochat', *WOCHAT, ('USER', 'SYSTEM'), 'iris_0', 'iris'),
+        ('chanel_jsalt', JSALT, VOTES, 'US', 'iris_0', 'iris'),
+        # a system of DBDC3 is told by its dialogue
+        ('chanel_jsalt', JSALT, VOTES, 'US', 'CIC_01', 'cic'),
+        ('chanel_jsalt', JSALT, VOTES, 'US', 'YI0032', 'yura'),
     ],
 )
-def test_votes_are_annotations(tmp_path, name, file, columns, speakers):
-    votes(tmp_path, file, (columns, '2,1,1'), speakers=speakers)
+def test_votes_are_annotations(
+    tmp_path, name, file, columns, speakers, dialogue, system
+):
+    votes(tmp_path, file, (columns, '2,1,1'), dialogue, speakers)
     [one] = items(name, tmp_path)
-    assert (one.context, one.response, one.system) == (('t0',), 't1', 'iris')
+    assert (one.context, one.response, one.system) == (('t0',), 't1', system)
     [quality] = one.annotations
     assert sorted(values(one, quality)) == [0, 0.5, 1, 1]
-
-
-@pytest.mark.parametrize('dialogue, system', [('CIC_01', 'cic'), ('YI0032', 'yura')])
-def test_a_system_of_dbdc3_is_told_by_its_dialogue(tmp_path, dialogue, system):
-    votes(tmp_path, JSALT, (VOTES, '1,0,0'), dialogue)
-    assert items('chanel_jsalt', tmp_path)[0].system == system
 
 
 @pytest.mark.parametrize('cell', ['two', '-1', '0.5'])
@@ -296,20 +293,19 @@ def test_of_two_files_of_a_set_the_official_one_is_read(tmp_path):
     assert find_sets(tmp_path) == {'usr_persona': official}
 
 
-DIALOGUE = JudgedItem(
-    'd', ('a', 'b', 'c', ' ', 'e', 'f'), None, 'bot', {}, speakers=('bot', 'me') * 3
-)
+SAID = ('a', 'b', 'c', 'd', ' ', 'f', 'g', 'h')
+DIALOGUE = JudgedItem('d', SAID, None, 'bot', {}, speakers=('bot', 'me') * 4)
 
 
 def test_the_first_utterance_and_empty_ones_are_no_turns():
     turns = DIALOGUE.turns()
     assert [(turn.context, turn.response) for turn in turns] == [
         (('a', 'b'), 'c'),
-        (('a', 'b', 'c', ' '), 'e'),
+        (('a', 'b', 'c', 'd', ' ', 'f'), 'g'),
     ]
 
 
 def test_a_drawn_turn_depends_on_item_and_seed_alone():
     drawn = [DIALOGUE.turns(1, seed)[0].response for seed in (*range(40), 3)]
-    assert drawn[-1] == drawn[3] and {*drawn} == {'c', 'e'}
+    assert drawn[-1] == drawn[3] and {*drawn} == {'c', 'g'}
     assert len(DIALOGUE.turns(2)) == len(DIALOGUE.turns(9)) == 2

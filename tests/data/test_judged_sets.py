@@ -10,7 +10,6 @@ from statistics import fmean
 
 import pytest
 
-from parlai_ext import zoo_configs
 from parlai_ext.data.judged import (
     Annotation,
     card_names,
@@ -20,7 +19,7 @@ from parlai_ext.data.judged import (
 )
 from parlai_ext.ranking.agreement import correlate_items
 from parlai_ext.ranking.intervals import Sampling
-from tests.support.judged_samples import turn, written
+from tests.support.judged_samples import changed_card, turn, written
 from tests.support.repository import docs_page
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -40,16 +39,6 @@ def published(name):
 
 def read(name, path):
     return read_card(name).read(path)
-
-
-def changed_card(folder, name, old, new):
-    """
-    Return the path of a shipped card in which a text is another one.
-    """
-    text = (zoo_configs.HOME / 'judged' / f'{name}.yaml').read_text()
-    path = folder / 'mine.yaml'
-    path.write_text(text.replace(old, new))
-    return str(path)
 
 
 def items(name, path):

@@ -33,7 +33,7 @@ def test_nothing_to_say_is_one_line():
 
 
 def test_bots_without_an_endpoint_are_named(tmp_path):
-    options = {'run_dir': tmp_path / 'run', 'datapath': str(tmp_path / 'data')}
+    options = {'run_dir': tmp_path / 'run', 'datapath': tmp_path / 'data'}
     with user_error("system 'PL': remote_url: not given.*CS, CR"):
         EvaluateSystems.main(config='chatmatch_2022_offline', **options)
     assert not (tmp_path / 'run').exists()
@@ -43,7 +43,7 @@ def test_whole_way_from_games_to_page(tmp_path, printed):
     config = small_config(tmp_path, targets=3, name='chatmatch_demo')
     run = tmp_path / 'run'
     options = {'config': config, 'num_turns': 8, 'bootstraps': 20, 'check_sample': 4}
-    ranking = EvaluateSystems.main(**options, run_dir=str(run))
+    ranking = EvaluateSystems.main(**options, run_dir=run)
     assert 'Tournament of 6 games' in printed()
     assert set(ranking.tournament.systems) == {'step-50', 'step-150', 'step-450'}
     dialogues = list(RunFolder.existing(run).iter_dialogues())

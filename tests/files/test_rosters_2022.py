@@ -176,7 +176,7 @@ def test_a_retriever_tells_which_replies_it_would_fetch(name, tmp_path):
 
 @pytest.mark.parametrize('roster', ROSTERS)
 def test_every_guess_is_shown_as_one(roster, tmp_path, printed):
-    found = CheckRoster.main(roster=roster, datapath=str(tmp_path))
+    found = CheckRoster.main(roster=roster, datapath=tmp_path)
     info = load_roster(roster).info
     assert [r.name for r in found] == list(info)
     text = printed()

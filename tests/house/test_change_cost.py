@@ -31,7 +31,7 @@ def changed_tree(folder, changes):
         if Path(name).parts[0] in BESIDE:
             place = package / name
         if isinstance(change, dict):
-            text = real.read_text(encoding='utf-8')
+            text = real.read_text('utf-8')
             assert text.count(change['before']) == 1, change
             change = text.replace(change['before'], change['after'])
         else:

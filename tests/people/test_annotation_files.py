@@ -41,8 +41,8 @@ def export(tmp_path):
         settings = {'human': HUMAN, 'toxic': TOXIC, 'human_pairs': 6, 'num_sheets': 2}
         settings |= {'toxic_controls': 3, 'shuffled_controls': 3, 'num_prompts': 6}
         ExportAnnotation.main(
-            answers=[str(answers_file(tmp_path))],
-            out=str(tmp_path / name),
+            answers=[answers_file(tmp_path)],
+            out=tmp_path / name,
             **{**settings, **options},
         )
         return tmp_path / name
@@ -54,9 +54,10 @@ def write_rows(folder, name, rows):
     return written(folder, name, csv_text([rows[0], *(row.values() for row in rows)]))
 
 
-def fill(folder, answer):
+def answered(folder, answer):
     """
-    Fill the sheets of a set by a function of (row, annotator); return the new folder.
+    Return what comes of a set whose sheets were filled in by a function of (row,
+    annotator).
     """
     back = folder / 'back'
     back.mkdir()
@@ -66,21 +67,12 @@ def fill(folder, answer):
         read, write = (csv_rows, write_rows) if is_csv else (json_rows, written)
         rows = [answer(row, name) for row in read(sheet)]
         write(back, f'{name}{sheet.suffix}', rows)
-    return back
+    return imported(folder)
 
 
 def imported(folder, back=None, **options):
     answers = [str(back or folder / 'back')]
-    return ImportAnnotation.main(
-        key=str(folder), answers=answers, bootstraps=50, **options
-    )
-
-
-def answered(folder, answer, **options):
-    """
-    Return what comes of a set whose sheets were filled in by a function.
-    """
-    return imported(folder, fill(folder, answer), **options)
+    return ImportAnnotation.main(key=folder, answers=answers, bootstraps=50, **options)
 
 
 def shares(results, name):
@@ -112,7 +104,7 @@ def test_sheets_have_all_pairs_of_systems_for_each_prompt_and_the_controls(expor
 def test_sheets_differ_in_order_and_sides_and_name_no_system(export):
     send = export() / 'send'
     for path in send.iterdir():
-        text = path.read_text(encoding='utf-8')
+        text = path.read_text('utf-8')
         assert [n for n in (*SYSTEMS, HUMAN, TOXIC, 'shuffled') if n in text] == []
     one, other = (
         dict(row['row'].split('-') for row in csv_rows(send / f'sheet-{k}.csv'))
@@ -137,7 +129,7 @@ def test_a_shuffled_answer_is_one_to_another_prompt(export):
 def test_formulas_are_quoted_and_prompts_in_common_needed(tmp_path):
     def export(rows):
         path = written(tmp_path, 'a.csv', f'system,prompt,answer\n{rows}')
-        ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
+        ExportAnnotation.main(answers=[path], out=tmp_path / 'set')
 
     export('x,=1,@a\ny,=1,b\nx,p,a\ny,p,b\n')
     text = (tmp_path / 'set' / 'send' / 'sheet-1.csv').read_text()
@@ -233,7 +225,8 @@ def test_who_guesses_is_listed_and_can_be_left_out(export):
     ann, bob = answered(folder, answer).annotators
     assert (ann.failed, ann.decided, ann.fails, bob.fails) == (0, 12, False, True)
     kept = imported(folder, drop_failed=True)
-    assert kept.kappa.value is None  # of one annotator
+    assert kept.kappa.value is None  # of one annotator, who agrees with nobody
+    assert not any('all agree' in line for line in share_lines(kept))
     rows = csv_rows(folder / 'results' / 'annotators.csv')
     assert [row['fails'] for row in rows] == ['no', 'yes']
 
@@ -372,23 +365,20 @@ def test_an_answer_about_a_pair_counts_for_both_systems():
     expected = {'x wins': 2, 'x unrelated': 2, 'y loses': 3, 'y tied': 1, 'z wins': 1}
     assert expected.items() <= counts.items()
     assert {share.total for share in results.shares} == {4}
+    # no controls were shown
+    assert {(a.decided, a.low, a.fails) for a in results.annotators} == {
+        (0, None, False)
+    }
     table = head_to_head(given, key)
     assert table['y', 'z'] == {'tied': 1, 'loses': 1}
     assert table['z', 'y'] == {'tied': 1, 'wins': 1}
 
 
-@pytest.fixture
-def labelled():
-    """
-    The results of three annotators who gave labels to four items.
-    """
+def test_items_are_counted_by_how_many_agree_and_labels_by_annotator():
     rows = {'ann': '3312', 'bob': '3322', 'cem': '3131'}
     given = {name: dict(zip('abcd', row, strict=True)) for name, row in rows.items()}
     key = key_of('label', dict.fromkeys('abcd', 'x'))
-    return annotation_results(answers(given), key, bootstraps=20)
-
-
-def test_items_are_counted_by_how_many_agree_and_labels_by_annotator(labelled):
+    labelled = annotation_results(answers(given), key, bootstraps=20)
     rows = {one.item: (one.leading, one.votes) for one in labelled.items}
     assert rows == {'a': ('1', 3), 'b': ('1', 2), 'c': (None, 1), 'd': ('0', 2)}
     counts = {one.annotator: dict(one.counts) for one in labelled.annotators}
@@ -399,12 +389,6 @@ def test_items_are_counted_by_how_many_agree_and_labels_by_annotator(labelled):
     assert {'-1 0 0 0', '0 0 1 0', '1 0 1 1'} <= lines
     for words in ('all agree: 1', 'more than half: 3', 'two answers lead: 1'):
         assert f'{words} of 4 items with several annotators' in lines
-
-
-def test_one_annotator_agrees_with_nobody():
-    key = key_of('label', {'a': 'x'})
-    results = annotation_results(answers({'ann': {'a': '1'}}), key, bootstraps=20)
-    assert not any('all agree' in line for line in share_lines(results))
 
 
 # Zhang et al. (2021), Table 5: pairs on whose label 3 to 7 of 7 annotators agreed
@@ -443,16 +427,10 @@ def test_a_share_that_never_varied_has_the_interval_of_its_prompts():
 
 def test_the_interval_of_failed_controls_is_wilsons():
     # Wilson (1927): 2 of 20, z = 1.96: 0.0279 to 0.3010
-    items = {k: ('x', 'shuffled') for k in range(20)} | {'p': 'xy'}
+    items = {k: ('x', 'shuffled') for k in range(21)} | {'p': 'xy'}
     key = key_of('pair', items)
-    given = {k: 'b' if k < 2 else 'a' for k in range(20)} | {'p': 'a'}
+    # a tie about a control decides nothing
+    given = {k: 'b' if k < 2 else 'a' for k in range(20)} | {20: 'tie', 'p': 'a'}
     (ann,) = annotation_results(answers({'ann': given}), key, bootstraps=20).annotators
     assert (ann.low, ann.high) == pytest.approx((0.0279, 0.3010), abs=1e-4)
     assert not ann.fails
-
-
-def test_a_tie_about_a_control_decides_nothing():
-    key = key_of('pair', {1: 'xy', 2: ('x', 'shuffled')})
-    given = answers({'ann': {1: 'a', 2: 'tie'}})
-    (ann,) = annotation_results(given, key, bootstraps=20).annotators
-    assert (ann.decided, ann.low, ann.fails) == (0, None, False)

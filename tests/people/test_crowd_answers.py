@@ -109,7 +109,7 @@ def test_problems_of_turns_are_better_the_fewer_they_are(tmp_path):
     for name, turns in (('good', [good, good]), ('poor', [bad, good])):
         about = {'model_nickname': name}
         write_chat(tmp_path, name, dialog=turns, task_description=about)
-    options = {'answers': [str(tmp_path)], 'out': str(tmp_path / 'out')}
+    options = {'answers': [tmp_path], 'out': tmp_path / 'out'}
     (ranking,) = ImportJudgements.main(format='model_chat', **options, bootstraps=20)
     scores = {s.system: (s.rank, s.score) for s in ranking.standings}
     assert scores == {'good': (1, 0.0), 'poor': (2, 0.5)}

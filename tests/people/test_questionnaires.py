@@ -64,7 +64,7 @@ def test_both_speakers_of_a_segment_are_judged(tmp_path, printed):
     openers = ('one', 'two', 'three')
     example_run(page_run, ('quill', 'raven'), ('mary',), openers=openers)
     (tmp_path / 'short.yaml').write_text(SHORT)
-    options = {'questionnaire': str(tmp_path / 'short.yaml'), 'num_items': 4}
+    options = {'questionnaire': tmp_path / 'short.yaml', 'num_items': 4}
     pages = RateDialogues.main(run_dir=page_run, **options, num_pages=2)
     items = [page_data(path)['items'] for path in pages]
     # a dialogue has another length on the next page
@@ -79,9 +79,7 @@ def test_both_speakers_of_a_segment_are_judged(tmp_path, printed):
     ]
     strengths = dict.fromkeys(('quill', 'raven', 'mary'), 1)
     path = answers_file(tmp_path, key, 'Ann', strengths, answers=answers)
-    rankings = ImportJudgements.main(
-        run_dir=page_run, answers=[str(path)], bootstraps=2
-    )
+    rankings = ImportJudgements.main(run_dir=page_run, answers=[path], bootstraps=2)
     # who begins is a human and more fluent, the other one a bot: spotted at once
     scores = {one.dimension: scores_by_system(one) for one in rankings}
     assert scores['Human'] == {'quill': 2, 'raven': 2, 'mary': 0}

@@ -25,7 +25,7 @@ def run(tmp_path):
 
 def test_a_page_names_no_system_and_no_dialogue(run):
     (path,) = RateDialogues.main(run_dir=run)
-    text = path.read_text(encoding='utf-8')
+    text = path.read_text('utf-8')
     key = read_key(run)
     ids = {d['dialogue_id'] for item in key['items'].values() for d in item}
     names = (*TARGETS, 'mary', *ids)

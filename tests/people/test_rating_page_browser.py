@@ -221,23 +221,19 @@ def test_nothing_that_a_system_said_runs(tmp_path, forgetful):
     assert title.startswith('Rating')
 
 
-@pytest.fixture
-def annotation_page(tmp_path):
+def test_an_annotation_page_from_export_to_table(tmp_path, forgetful):
     ExportAnnotation.main(
-        answers=[str(answers_file(tmp_path))],
-        out=str(tmp_path / 'set'),
+        answers=[answers_file(tmp_path)],
+        out=tmp_path / 'set',
         format='page',
         num_prompts=2,
         toxic='rude',
         toxic_controls=2,
         shuffled_controls=0,
     )
-    return tmp_path / 'set' / 'send' / 'annotate.html'
-
-
-def test_an_annotation_page_from_export_to_table(annotation_page, tmp_path, forgetful):
-    begin(forgetful, annotation_page, 'Ann')
-    assert 'Warning' in annotation_page.read_text()
+    page = tmp_path / 'set' / 'send' / 'annotate.html'
+    begin(forgetful, page, 'Ann')
+    assert 'Warning' in page.read_text()
     count = int(forgetful.evaluate(STATE)['progress'].split()[2])
     for place in range(count):
         # offensive texts are shown after a key, and not answered before
@@ -251,9 +247,7 @@ def test_an_annotation_page_from_export_to_table(annotation_page, tmp_path, forg
                 forgetful.press(key)
         forgetful.press('tu'[place % 2])
     path = forgetful.save('#finish')
-    results = ImportAnnotation.main(
-        key=str(tmp_path / 'set'), answers=[str(path)], bootstraps=20
-    )
+    results = ImportAnnotation.main(key=tmp_path / 'set', answers=[path], bootstraps=20)
     # four judged systems, all six pairs over two prompts, and two controls
     assert (count, results.num_answers) == (14, 12)
     flagged = {s.system: s.value for s in results.shares if s.name == 'flagged'}

@@ -14,6 +14,7 @@ import pytest
 
 from parlai_ext.core import UserError
 from parlai_ext.store import RunFolder
+from tests.support.forked import Forked
 from tests.support.store_samples import files_under, whole_run, write_files
 
 STEPS = ('open', 'write', 'pwrite', 'ftruncate', 'fsync', 'replace', 'mkdir')
@@ -24,24 +25,6 @@ def short_run(root):
     Two targets, one after the other, with one partner: four shards.
     """
     whole_run(root, partners=['p1'])
-
-
-def in_children(*works):
-    """
-    Do each work in a forked process, all at once; return their exit statuses, negative
-    for a signal.
-    """
-    children = []
-    for work in works:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                work()
-                os._exit(0)
-            finally:
-                os._exit(99)
-        children.append(pid)
-    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 
 
 def before_steps(patch, happens):
@@ -205,5 +188,6 @@ def test_several_processes_on_one_folder_make_one_run(tmp_path, expected):
         except UserError as error:
             os._exit(7 if 'in use by' in str(error) else 8)
 
-    assert {*in_children(*[work] * 6)} <= {0, 7}
+    children = [Forked(work, tmp_path / f'{number}.log') for number in range(6)]
+    assert {child.wait() for child in children} <= {0, 7}
     assert resumed(tmp_path / 'run') == expected

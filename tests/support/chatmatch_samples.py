@@ -61,7 +61,7 @@ def read_games(folder):
     """
     found = {}
     for path in sorted((DATA / folder).glob('*.txt')):
-        lines = path.read_text(encoding='utf-8').split('\n')
+        lines = path.read_text('utf-8').split('\n')
         said = [Utterance(*line.split(': ', 1)) for line in lines if line]
         name = '_'.join(u.speaker for u in said[:2])
         found[name] = Dialogue(path.stem, 'p', 'o', tuple(said))

@@ -2,23 +2,9 @@
 A machine without a network.
 """
 
-import socket
-
 import httpx2
 
 from parlai_ext.systems.fetch.checked_downloads import FileDownload
-
-
-def refuse_sockets(monkeypatch):
-    """
-    Let any attempt to reach the network fail loudly.
-    """
-
-    def refuse(*args, **kwargs):
-        raise AssertionError('the network was asked')
-
-    monkeypatch.setattr(socket, 'create_connection', refuse)
-    monkeypatch.setattr(socket.socket, 'connect', refuse)
 
 
 def refuse_connections(monkeypatch):

@@ -18,7 +18,7 @@ def parlai_source(file):
     Return the parsed source of a file of ParlAI's crowdsourcing tasks.
     """
     folder = Path(parlai.__path__[0]) / 'crowdsourcing' / 'tasks'
-    return ast.parse((folder / file).read_text(encoding='utf-8'))
+    return ast.parse((folder / file).read_text('utf-8'))
 
 
 def named(nodes, kind, name):

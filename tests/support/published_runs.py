@@ -72,7 +72,7 @@ def import_chats(folder, rows):
     """
     chats = '\n'.join(['dialogue_id,speaker,text', *rows])
     ImportDialogues.main(
-        dialogues=[str(written(folder, 'chats.csv', chats))],
+        dialogues=[written(folder, 'chats.csv', chats)],
         run_dir=folder / 'run',
         scorer='length',
         humans='me',

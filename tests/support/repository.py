@@ -11,4 +11,4 @@ def docs_page(name):
     """
     Return the text of a page in docs/.
     """
-    return (ROOT / 'docs' / f'{name}.md').read_text(encoding='utf-8')
+    return (ROOT / 'docs' / f'{name}.md').read_text('utf-8')

@@ -22,7 +22,7 @@ def page_data(path):
     """
     Return what the script of a rating page reads.
     """
-    text = path.read_text(encoding='utf-8')
+    text = path.read_text('utf-8')
     return json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
 
 

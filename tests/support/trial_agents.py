@@ -144,15 +144,6 @@ class Silent(Agent):
         return Message(id='Silent', text=self.text, episode_done=False)
 
 
-class Absent(Agent):
-    """
-    Replies `None`.
-    """
-
-    def act(self):
-        return None
-
-
 class Dots(Silent):
     """
     Replies with nothing to read.
@@ -168,14 +159,3 @@ class Unbuildable(Agent):
 
     def __init__(self, opt, shared=None):
         raise RuntimeError('no such device')
-
-
-class Prompted(Agent):
-    """
-    Puts what it heard before its reply, as a model does whose prompt was not cut off.
-    """
-
-    def act(self):
-        heard = self.observation['text']
-        text = f'{heard} Yes, {len(heard)}.'
-        return Message(id='Prompted', text=text, episode_done=False)

@@ -8,7 +8,6 @@ import functools
 import json
 import math
 import operator
-from itertools import product
 
 import numpy as np
 import pytest
@@ -17,12 +16,11 @@ from parlai.core.metrics import aggregate_named_reports
 from parlai.scripts.display_data import DisplayData
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext import zoo_configs
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged import JudgedSet, card_names, quality_pairs, read_card
 from parlai_ext.tasks.judged.agents import NUMBERS, CorrelationMetric, Point, metrics
 from tests.ranking.test_ranking_correlation import SCIPY
-from tests.support.judged_samples import turn, written
+from tests.support.judged_samples import changed_card, turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
@@ -34,7 +32,7 @@ def teacher_of(name, path):
     Return the teacher of a judged set.
     """
     kind = load_teacher_module(f'ext:judged:{name}')
-    return kind({'datatype': 'valid', 'judged_file': str(path)})
+    return kind({'datatype': 'valid', 'judged_file': path})
 
 
 def observed(teacher, *scores, **more):
@@ -58,13 +56,11 @@ def test_every_card_is_a_task(name):
 
 
 def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
-    card = tmp_path / 'mine.yaml'
-    shipped = (zoo_configs.HOME / 'judged' / 'fed_turn.yaml').read_text()
-    card.write_text(shipped.replace('level: turn', 'level: dialogue'))
+    card = changed_card(tmp_path, 'fed_turn', 'level: turn', 'level: dialogue')
     raw = turn('User: a\nSystem: b', 'System: c', Wit=[1])
     del raw['response']
     kind = load_teacher_module('ext:judged:own')
-    files = {'judged_file': written(tmp_path, raw), 'judged_card': str(card)}
+    files = {'judged_file': written(tmp_path, raw), 'judged_card': card}
     assert kind({'datatype': 'valid', **files}).get(0)['text'] == 'b'
 
 
@@ -253,7 +249,7 @@ def folder(tmp_path):
 
 
 def report_of(folder, task, **options):
-    return evaluated(task=task, judged_path=str(folder), **options)
+    return evaluated(task=task, judged_path=folder, **options)
 
 
 def correlations(report, row):
@@ -296,17 +292,11 @@ def test_a_scorer_of_turns_judges_a_dialogue_by_the_mean_or_its_last_turn(folder
 
 
 def test_one_turn_of_a_dialogue_is_drawn(folder):
-    report = report_of(folder, DSTC9, judged_turns='1')
-    # of two turns, of so many words as the bot's number and of two, either one
-    either = product(*((bot, 2) for bot in range(1, 5)))
-    drawn = [
-        [x for bot, first in enumerate(firsts, 1) for x in (first, 9 - bot)]
-        for firsts in either
-    ]
-    found = correlations(report, 'Overall')
-    assert found in [expected(lengths, RATINGS) for lengths in drawn]
-    again = report_of(folder, DSTC9, judged_turns='1', batchsize=3)
-    assert again['Overall/pearson'] == report['Overall/pearson']
+    dialogues = read_card('dstc9_interactive').read(folder).items
+    drawn = [turn.response for one in dialogues for turn in one.turns(1)]
+    report = report_of(folder, DSTC9, judged_turns='1', batchsize=3)
+    lengths = [len(text.split()) for text in drawn]
+    assert correlations(report, 'Overall') == expected(lengths, RATINGS)
 
 
 def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
@@ -316,8 +306,8 @@ def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
         scorers=[f'fed:{judge}'],
         turns=1,
         sets=['dstc9_interactive'],
-        judged_path=str(folder),
-        out=str(tmp_path / 'bench'),
+        judged_path=folder,
+        out=tmp_path / 'bench',
         bootstraps=10,
     )
     row = bench.main_rows(bench.scorers[0].label, 'dstc9_interactive', 'dialogue')[0]
@@ -327,7 +317,7 @@ def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
 def test_one_file_for_several_tasks_is_refused(folder):
     tasks = 'ext:judged:usr_topical,ext:judged:grade_convai2'
     with user_error('--judged-path names a folder'):
-        evaluated(task=tasks, judged_file=str(folder / 'convai2-grade_eval.json'))
+        evaluated(task=tasks, judged_file=folder / 'convai2-grade_eval.json')
 
 
 @pytest.mark.parametrize(
@@ -342,7 +332,7 @@ def test_other_words_for_turns_and_a_set_that_is_not_there_are_refused(
 ):
     kind = load_teacher_module(f'ext:judged:{name}')
     with user_error(problem):
-        kind({'datatype': 'valid', 'judged_path': str(folder), **options})
+        kind({'datatype': 'valid', 'judged_path': folder, **options})
 
 
 # --- correlations as metrics ----------------------------------------------------------

@@ -21,7 +21,7 @@ def data(tmp_path):
     for fold in ('train', 'valid', 'test'):
         text = ROWS.replace('MARKED', f'MARKED{fold}')
         (tmp_path / f'{fold}.csv').write_text(text)
-    return {'task': 'ext:toxic_prompts', 'toxic_data': str(tmp_path)}
+    return {'task': 'ext:toxic_prompts', 'toxic_data': tmp_path}
 
 
 def says(text):
@@ -54,7 +54,7 @@ def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, printed):
     for batchsize in (1, 2):
         EvalModel.main(**data, batchsize=batchsize, display_examples=True)
     assert 'MARKED' not in printed()
-    EvalModel.main(**data, world_logs=str(tmp_path / 'logs'))
+    EvalModel.main(**data, world_logs=tmp_path / 'logs')
     text = ''.join(p.read_text() for p in tmp_path.glob('logs*') if p.is_file())
     assert 'MARKEDvalid0 prompt' in text
 

@@ -60,7 +60,7 @@ def test_stock_self_chat_says_the_same(tmp_path):
     greedy = {'model_file': make_generator(tmp_path), 'inference': 'greedy'}
     partner = make_ranker(tmp_path, 'ranker')
     more = {'selfchat_max_turns': 6, 'num_self_chats': 2, 'seed': 3}
-    more |= {'outfile': str(tmp_path / 'selfchat'), 'display_examples': False}
+    more |= {'outfile': tmp_path / 'selfchat', 'display_examples': False}
     task = {'task': 'ext:smalltalk', 'partner_model_file': partner}
     logs = SelfChat.main(**task, **greedy, **more)
     # ParlAI's logger adds an empty episode after each

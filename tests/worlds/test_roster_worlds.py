@@ -30,7 +30,7 @@ def dialogs_in(path):
     """
     Return the `dialog` of each line of a Conversations file, in one spelling of JSON.
     """
-    records = map(json.loads, path.read_text(encoding='utf-8').splitlines())
+    records = map(json.loads, path.read_text('utf-8').splitlines())
     return [json.dumps(record['dialog'], sort_keys=True) for record in records]
 
 
@@ -48,7 +48,7 @@ def test_self_chat_writes_the_dialogues_of_collect_dialogues(tmp_path, scheme):
     CollectDialogues.main(run_dir=tmp_path / 'run', pairing=scheme, **same)
     log = tmp_path / 'log.jsonl'
     logs = SelfChat.main(
-        task=f'ext:pairs:{scheme}', outfile=str(log), display_examples=False, **same
+        task=f'ext:pairs:{scheme}', outfile=log, display_examples=False, **same
     )
     shards = (tmp_path / 'run' / 'dialogues').rglob('*.jsonl')
     collected = sum(map(dialogs_in, shards), [])
@@ -131,7 +131,7 @@ def test_self_chat_ends_with_the_reason_why_a_system_could_not_go_on(
         SelfChat.main(
             task='ext:pairs:bipartite',
             roster=roster,
-            outfile=str(log),
+            outfile=log,
             display_examples=False,
             save_format=save_format,
             **options,

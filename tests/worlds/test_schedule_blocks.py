@@ -109,12 +109,6 @@ def test_a_sample_does_not_depend_on_the_order_of_reading(shuffled, seed):
     assert sample_openers(shuffled, 7, seed) == sample_openers(openers(12), 7, seed)
 
 
-@given(st.integers(1, 19), st.integers(0, 5))
-def test_a_longer_sample_begins_with_the_shorter_one(n, seed):
-    longer = sample_openers(openers(20), n + 1, seed)
-    assert longer[:n] == sample_openers(openers(20), n, seed)
-
-
 def test_the_draw_is_the_hash_of_seed_and_id():
     # printf 'opener:7:a' | sha256sum  begins with 5d3b06e0; b 9cc45459; c 94403778
     every = [Opener(name, (name,), 'test') for name in 'abc']
