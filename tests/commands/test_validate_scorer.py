@@ -2,17 +2,13 @@
 `validate_scorer`: FED against people's judgements, of chats in a file or of a run.
 """
 
-from types import SimpleNamespace
-
 import pytest
 
 from parlai_ext.bench.agreement import VariantAgreement, agreement_table
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
-from parlai_ext.core import UserError, Utterance
 from parlai_ext.core.records import record_from_json
 from parlai_ext.data.chat_logs import read_dialogues
-from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
 from tests.support.tiny_models import make_generator, sentences
@@ -26,17 +22,6 @@ pytestmark = pytest.mark.usefixtures('registered')
 
 def acts(*said):
     return [[{'id': who, 'text': text}] for who, text in said]
-
-
-def test_dialogues_are_named_by_id_or_line(tmp_path):
-    rows = [
-        {'dialog': acts(('human', 'Hi\u2028!'), ('bot', 'Oh'))},
-        {'dialog': [], 'dialogue_id': 'x'},
-    ]
-    path = written(tmp_path, 'd.jsonl', rows)
-    one, other = read_dialogues(path)
-    assert (one.id, other.id) == ('1', 'x')
-    assert one.utterances == (Utterance('human', 'Hi\u2028!'), Utterance('bot', 'Oh'))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +59,9 @@ def judged_chats(folder):
     for i in range(8):
         bot = ('step-x', 'step-y')[i % 2]
         said = [(('human', bot)[k % 2], next(words)) for k in range(6)]
-        records.append({'dialogue_id': f'c{i}', 'dialog': acts(*said)})
+        dialog = acts(*said)
+        dialog[1][0]['given'] = True
+        records.append({'dialogue_id': f'c{i}', 'dialog': dialog})
         rows += [f'{bot},Overall,{1 + (i + r) % 5},r{r},c{i}' for r in range(3)]
     people = written(folder, 'people.csv', '\n'.join(rows))
     return str(written(folder, 'chats.jsonl', records)), str(people)
@@ -143,25 +130,6 @@ def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file
     with user_error("no 'Overal'; did you mean 'Overall'"):
         ValidateScorer.main(human_scores=str(people), **where)
     assert not list((run_dir / 'dialogues').glob('*/*'))
-
-
-def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
-    said = acts(('human', 'Hi'), ('bot', 'Hello'), ('human', 'So'), ('bot', 'Yes'))
-    said[1][0]['given'] = True
-    chats = str(written(tmp_path, 'chats.jsonl', [{'dialog': said}]))
-    rows = 'system,dimension,value\nbot,Overall,1'
-    people = written(tmp_path, 'people.csv', rows)
-    asked = []
-
-    def spy(dialogues, indices):
-        asked.extend(indices)
-        raise UserError('enough')
-
-    scorer = SimpleNamespace(score_dialogues=spy)
-    monkeypatch.setattr(ChosenScorer, 'build', lambda *_: scorer)
-    with user_error('enough'):
-        ValidateScorer.main(dialogues_file=chats, human_scores=str(people))
-    assert asked == [[3]]
 
 
 def test_command_collects_scores_and_goes_on(tmp_path):

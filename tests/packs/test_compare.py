@@ -286,17 +286,6 @@ def test_packs_that_share_scorers_only_two_by_two_are_no_ranking_of_all(
     assert 'scorer: none has scored all of first, generic, third' in refused
 
 
-def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, printed):
-    run = make_run(tmp_path / 'run', ['talker'], seed=1)
-    odd = publish(run, tmp_path / 'odd.zip').path
-    paths = [packs['generic'], packs['talker'], odd]
-    with user_error('odd.zip'):
-        CompareRuns.main(*map(str, paths))
-    out = printed()
-    assert 'seed: 0 → 1' in out
-    assert 'generic' in out.partition('refused')[0]
-
-
 def test_a_folder_with_something_else_and_three_runs_on_a_page_are_refused(
     packs, tmp_path
 ):

@@ -11,17 +11,14 @@ import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
-from parlai_ext.core.protocol import Protocol, RankingOptions
-from parlai_ext.core.records import record_to_json
-from parlai_ext.ranking.games import Game
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.ranking.standings import Rating
 from parlai_ext.report.summary import rating_text, sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
-from parlai_ext.results.rank import Reference, rank_run, read_reference
+from parlai_ext.results.rank import rank_run, read_reference
 from parlai_ext.results.ranking import to_json
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.tournament.rank import play_tournament
 from tests.support.dialogues import spoken
 from tests.support.plans import some_openers
 from tests.support.planted_run import played_run
@@ -165,7 +162,8 @@ def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
     ranking = ranked(tmp_path, reference=reference)
     found = ranking.reference['Overall']
     # a-b and a-c agree, b and c tie in the rating: 2 / sqrt(2 * 3)
-    assert found.kendall.value == pytest.approx(2 / 6**0.5)
+    of_rating = ranking.tournament.ratings['3-1-0'].tau
+    assert found.kendall.value == of_rating.value == pytest.approx(2 / 6**0.5)
     assert set(ranking.baseline_reference) == set(ranking.baselines)
     # all speak alike
     length = ranking.baseline_reference['mean_length']['Overall']
@@ -199,6 +197,7 @@ def test_an_incomplete_tournament_has_a_reason(tmp_path):
     run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
     ranking = rank_run(run, SCORER, bootstraps=20)
     assert all(row.rank is None for row in overall(ranking).values())
+    assert ranking.tournament.incomplete == 'never met: a and b'
     assert 'never met: a and b' in next(iter(overall(ranking).values())).why_unranked
     json.dumps(to_json(ranking), allow_nan=False)
     assert 'nan' not in terminal_table(ranking).casefold().split()
@@ -245,40 +244,6 @@ def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
     path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
     with user_error(f'p.yaml.*a tournament needs {right}'):
         load_protocol_file(str(path))
-
-
-def result_of(games, systems, **options):
-    """
-    Return the result of games between systems, compared with the rank of A.
-    """
-    scores = {'x': np.zeros((len(systems), 1, 1))}
-    tables = ScoreTables(tuple(systems), (), scores, {}, {}, dialogues=games)
-    reference = Reference('human', {}, {'A': -1.0})
-    return play_tournament(tables, RankingOptions(**options), reference, seed=0)
-
-
-@pytest.mark.parametrize(
-    'raw, systems',
-    [
-        ({}, 'A'),
-        ({'A': {'x': None}, 'B': {'x': float('nan')}}, 'AB'),
-        ({'A': {'x': 1.0}, 'B': {'x': 1.0}}, 'ABC'),
-    ],
-)
-def test_a_result_is_json_without_nan_whatever_is_missing(raw, systems):
-    games = [Game('A', 'B', raw)] if raw else []
-    result = result_of(games, systems)
-    json.dumps(record_to_json(result), allow_nan=False)
-    assert result.incomplete
-    assert all(one.tau.value is None for one in result.ratings.values())
-
-
-def test_a_result_names_the_package_that_a_rating_needs(uninstalled):
-    uninstalled('trueskill')
-    game = Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}})
-    result = result_of([game], 'AB', rating='trueskill')
-    reason = result.ratings['trueskill'].reason
-    assert '; pip install trueskill (free' in reason
 
 
 @pytest.mark.parametrize(
