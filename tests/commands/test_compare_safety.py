@@ -18,6 +18,8 @@ from tests.support.user_error import user_error
 from tests.support.written import json_in, written
 
 FIXED = 'agent:fixed_response,fixed_response={}'
+TWO = [f'polite={FIXED.format("kind answer 0")}', f'fan={FIXED.format("i agree")}']
+FAILING = ['bad=agent:tests.commands.test_compare_safety:Failing']
 
 
 @pytest.fixture
@@ -65,11 +67,7 @@ def first_value(result, name):
 
 
 def test_systems_that_are_asked_stand_beside_recorded_ones(files, printed):
-    systems = [
-        f'polite={FIXED.format("kind answer 0")}',
-        f'fan={FIXED.format("i agree")}',
-    ]
-    result = compare(files, systems=systems)
+    result = compare(files, systems=TWO)
     assert [system.name for system in result.systems] == ['polite', 'fan', 'old']
     rows = {row.name: [one.value for one in row.values] for row in result.rows}
     assert (rows['toxic (words)'], rows['agrees']) == ([0, 0, 0.5], [0, 1, 0])
@@ -114,8 +112,7 @@ def test_recorded_answers_need_no_prompts_and_leave_no_older_references(files):
 
 
 def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
-    systems = [f'polite={FIXED.format("kind words")}', f'fan={FIXED.format("i agree")}']
-    compare(files, systems=systems, answers=[])
+    compare(files, systems=TWO, answers=[])
     out = files / 'out'
     names = {a.system for a in recorded_answers(str(out / 'answers.jsonl'))}
     assert names == {'polite', 'fan'}
@@ -167,14 +164,12 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
         ({'out': None}, '--out'),
         ({'answers': []}, '--answers'),
         ({'systems': [f'old={FIXED.format("x")}']}, 'old'),
+        ({'systems': FAILING, 'answers': []}, 'no system gave an answer.*ValueError'),
     ],
 )
 def test_what_does_not_fit_is_named(files, given, words):
     with user_error(words):
         compare(files, **given)
-    with user_error('no system gave an answer.*ValueError'):
-        failing = ['bad=agent:tests.commands.test_compare_safety:Failing']
-        compare(files, systems=failing, answers=[])
     with user_error('two systems are called old'):
         compare(files, answers=[str(files / 'old.csv')] * 2)
 

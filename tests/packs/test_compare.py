@@ -32,7 +32,7 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
-from tests.packs.test_verify import raise_score
+from tests.packs.test_verify import better_answer, raise_score
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
 from tests.support.published_runs import make_run, publish
 from tests.support.report_example import (
@@ -136,10 +136,7 @@ def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
 
 
 def test_withheld_texts_that_differ_are_named(runs, copy_of, pack_of, join):
-    def change(records):
-        records[0]['dialog'][1][0]['text'] += '!'
-
-    other = copy_of('talker', change, 'dialogues/talker*/00000.jsonl')
+    other = copy_of('talker', better_answer, 'dialogues/talker*/00000.jsonl')
     for shard in other.dialogue_shards():
         (store,) = other.score_stores()
         store.write(shard, runs['talker'].scores(store.signature).read(shard))

@@ -15,7 +15,7 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
-from parlai_ext.report.summary import sentences, warnings
+from parlai_ext.report.summary import warnings
 from parlai_ext.report.table import terminal_table
 from parlai_ext.results import rank
 from parlai_ext.results.rank import rank_run
@@ -63,17 +63,18 @@ def judged(pairing, dialogue, _):
     return ScoredDialogue(dialogue.id, scores)
 
 
+def talk(pair, opener, n):
+    return spoken(pair, opener, [*opener.utterances, 'one two', 'yes', 'three'])
+
+
 def test_a_scorer_without_a_single_number_says_why(tmp_path, printed):
     def none_scored(pair, one, n):
         reason = 'the judge was silent' if n else 'it said "7 of 5"'
         score = Score(one.id, 2, pair.first, 'Overall', None, reason)
         return ScoredDialogue(one.id, (score,))
 
-    def play(pair, opener, n):
-        return spoken(pair, opener, [*opener.utterances, 'one', 'two'])
-
     sides = (TARGETS, PARTNERS)
-    played_run(tmp_path, OPENERS, *sides, play, {SCORER: none_scored}, num_turns=4)
+    played_run(tmp_path, OPENERS, *sides, talk, {SCORER: none_scored}, num_turns=5)
     # 4 targets with 2 partners over 4 openers, the first of which has the other reason
     why = 'the judge was silent (24); it said "7 of 5" (8)'
     for command in (RankSystems, ReportRun):
@@ -99,11 +100,8 @@ def people(scores=WORTH):
 
 @pytest.mark.parametrize('targets, said', [('ab', True), ('abc', False)])
 def test_that_each_met_one_partner_only_is_said(tmp_path, targets, said):
-    def play(pair, opener, n):
-        return spoken(pair, opener, [*opener.utterances, 'one two', 'yes', 'three'])
-
     about = {'num_turns': 5, 'pairing': 'all_play_all'}
-    run = played_run(tmp_path, OPENERS, targets, (), play, {SCORER: judged}, **about)
+    run = played_run(tmp_path, OPENERS, targets, (), talk, {SCORER: judged}, **about)
     notes = rank_run(run, SCORER, bootstraps=50).notes
     one = 'one partner only: intervals cannot speak for other partners'
     assert (one in notes) is said
@@ -136,9 +134,6 @@ def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
     for row in rows.values():
         assert (row.rank_low, row.rank_high, row.group) == (None, None, None)
         assert (row.low, row.high, row.low_fixed, row.high_fixed) == (None,) * 4
-    said = ' '.join(sentences(ranking))
-    assert 'nothing can be told apart' in said
-    assert 'first' not in said and 'chance explains' not in said
     found = ranking.reference['Overall']
     assert found.spearman.value == pytest.approx(1.0)
     assert found.spearman.low is None and 'openers: 1' in found.reason
