@@ -179,7 +179,6 @@ def test_a_finding_that_does_not_hold_decides_the_headline(run, capsys):
     'about',
     [
         {'content': 'older'},
-        {'signature': 'scorer:another|v:1'},
         {'dimension': 'Fluency'},
     ],
 )
