@@ -35,7 +35,7 @@ def shelf_of(run, ranking):
 
 def ranked(folder, **about):
     run = played(folder, **about)
-    return run, rank_run(run, SCORER, bootstraps=20)
+    return run, rank_run(run, SCORER)
 
 
 def candidates_of(run, ranking):
@@ -149,7 +149,7 @@ def test_reader_sees_tournament_and_marks(tmp_path, browser):
     name = run.scores(SCORER).root.name
     labels = ['repeats_turn', 'contradicts_turn']
     run.write_json(f'scores/{name}/scorer.json', {'evidence_labels': labels})
-    ranking = rank_run(run, SCORER, bootstraps=20)
+    ranking = rank_run(run, SCORER)
     seen = browser.read_all(write_report(run, ranking))
     assert '−1 diversity: repeats turn 0How are you?' in seen
     assert 'Points of each match' in seen and 'turn 2' in seen

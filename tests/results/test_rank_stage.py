@@ -51,7 +51,8 @@ def scored_run(root, *, silent=None, silences=0, openers=OPENERS, **protocol):
         return spoken(pair, opener, said[:4], **ending)
 
     sides, scores = (TARGETS, PARTNERS), {SCORER: judged}
-    return played_run(root, openers, *sides, play, scores, num_turns=6, **protocol)
+    about = {'num_turns': 6, 'ranking': {'bootstraps': 20}, **protocol}
+    return played_run(root, openers, *sides, play, scores, **about)
 
 
 def judged(pairing, dialogue, _):
@@ -87,7 +88,7 @@ def ranked(root, human=None, **about):
     """
     Return the ranking of such a run.
     """
-    return rank_run(scored_run(root, **about), SCORER, human=human, bootstraps=50)
+    return rank_run(scored_run(root, **about), SCORER, human=human)
 
 
 def by_system(ranking):
@@ -141,7 +142,7 @@ def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
 
 def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
     run = scored_run(tmp_path, silent='a', silences=1)
-    ranking = rank_run(run, SCORER, bootstraps=50, max_failed_share=0.5)
+    ranking = rank_run(run, SCORER, max_failed_share=0.5)
     row = by_system(ranking)['a']
     assert (row.n_dialogues, row.n_unscored) == (8, 2)
     assert row.score == pytest.approx(1.25)  # not the half-told dialogues' 0.25
@@ -176,7 +177,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, pr
     run = scored_run(tmp_path)
     # p adds nothing, so that without the scores with q both would seem worse
     [file_of_c, file_of_d] = without_scores(run, ('c', 'q'), ('d', 'q'))
-    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    ranking = RankSystems.main(run_dir=tmp_path)
     assert ranks(by_system(ranking)) == {'b': 1, 'a': 2, 'c': None, 'd': None}
     missing = ranking.missing_scores
     assert missing.files == (file_of_c, file_of_d)
@@ -192,7 +193,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, pr
 def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
     run = scored_run(tmp_path)
     without_scores(run, ('c', 'q'))
-    ranking = rank_run(run, SCORER, bootstraps=20, max_failed_share=0.5)
+    ranking = rank_run(run, SCORER, max_failed_share=0.5)
     row = by_system(ranking)['c']
     assert (row.rank, row.n_dialogues, row.n_unscored) == (1, 8, 4)
     assert ranking.missing_scores.not_ranked == ()
@@ -201,21 +202,21 @@ def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
 
 def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
     run = scored_run(tmp_path)
-    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    ranking = RankSystems.main(run_dir=tmp_path)
     assert read_ranking(run) == ranking
     page = ReportRun.main(run_dir=tmp_path)
     leaderboard = (tmp_path / 'leaderboard.csv').read_text()
-    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    RankSystems.main(run_dir=tmp_path)
     assert page.exists()  # it shows this ranking
     without_scores(run, ('c', 'q'))
-    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    RankSystems.main(run_dir=tmp_path)
     assert not page.exists()
     assert (tmp_path / 'leaderboard.csv').read_text() != leaderboard
 
 
 def test_a_ranking_tells_whose_dialogues_changed_after_it(tmp_path):
     run = scored_run(tmp_path)
-    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    RankSystems.main(run_dir=tmp_path)
     assert read_ranking(run).outdated is None
     next(tmp_path.glob('dialogues/c--*/*.jsonl')).unlink()
     ranking = read_ranking(run)
@@ -290,7 +291,7 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
     for wrong, hint in (('overall', 'Overall'), ('Fluency', 'Overall')):
         human = [HumanJudgement('a', wrong, 1.0)]
         with user_error(f'{wrong}.*{hint}'):
-            rank_run(run, SCORER, human=human, bootstraps=50)
+            rank_run(run, SCORER, human=human)
     with user_error("no target 'A'"):
         rank_run(run, SCORER, human=people({'A': 1.0}))
 

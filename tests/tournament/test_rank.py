@@ -28,7 +28,7 @@ from tests.support.written import json_in, rows_of_csv
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
 OPENER = Opener.from_utterances(['How are you?'], 'test')
-RULE = {'rule': 'tournament', 'rating': '3-1-0'}
+RULE = {'rule': 'tournament', 'rating': '3-1-0', 'bootstraps': 20}
 # what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
 # b on joy, and a and c are equal there
 WORTH = {
@@ -92,7 +92,7 @@ def ranked(root, **about):
     """
     Return the ranking of such a run.
     """
-    return rank_run(played(root, **about), SCORER, bootstraps=20)
+    return rank_run(played(root, **about), SCORER)
 
 
 def overall(ranking):
@@ -122,21 +122,21 @@ def test_points_rating_and_scores_are_those_on_paper(tmp_path):
 
 
 def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
-    run, about = played(tmp_path), {'bootstraps': 20, 'rating': 'openskill'}
-    one, two = (rank_run(run, SCORER, **about, shuffles=n).signature for n in (1, 2))
+    run = played(tmp_path, rule={**RULE, 'rating': 'openskill'})
+    one, two = (rank_run(run, SCORER, shuffles=n).signature for n in (1, 2))
     assert one != two
     assert 'rating:openskill' in one and 'seed:0' in one
 
 
 def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
     run = played(tmp_path, openers=some_openers(3))
-    ranking = rank_run(run, SCORER, bootstraps=20, rating='openskill')
+    ranking = rank_run(run, SCORER, rating='openskill')
     row = overall(ranking)['a']
     spread = ranking.tournament.ratings['openskill'].spreads['a']
     assert row.high - row.score == pytest.approx(1.96 * spread)
     assert row.rank_low <= row.rank <= row.rank_high
     # a rating without deviations leaves rank intervals unknown
-    row = overall(rank_run(run, SCORER, bootstraps=20))['a']
+    row = overall(rank_run(run, SCORER))['a']
     assert (row.rank, row.rank_low, row.rank_high) == (1, None, None)
 
 
@@ -153,7 +153,7 @@ def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, ratin
 def test_a_plan_is_refused_before_anything_is_written(tmp_path):
     run = played(tmp_path)
     with user_error('--plan: a tournament'):
-        RankSystems.main(run_dir=run.root, plan='0.5', bootstraps=20)
+        RankSystems.main(run_dir=run.root, plan='0.5')
     assert not (run.root / 'ranking.json').exists()
 
 
@@ -186,7 +186,7 @@ def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
 def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
     silent = [(x, y) for x in NAMES for y in NAMES if 'a' in (x, y)]
     run = played(tmp_path, silent=silent)
-    rows = overall(rank_run(run, SCORER, bootstraps=20, max_failed_share=1.0))
+    rows = overall(rank_run(run, SCORER, max_failed_share=1.0))
     # b wins on wit and c on joy: a tie, one point each
     places = {n: (row.rank, row.score) for n, row in rows.items()}
     assert places == {'a': (None, None), 'b': (1, 1), 'c': (1, 1)}
@@ -195,7 +195,7 @@ def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
 
 def test_an_incomplete_tournament_has_a_reason(tmp_path):
     run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
-    ranking = rank_run(run, SCORER, bootstraps=20)
+    ranking = rank_run(run, SCORER)
     assert all(row.rank is None for row in overall(ranking).values())
     assert ranking.tournament.incomplete == 'never met: a and b'
     assert 'never met: a and b' in next(iter(overall(ranking).values())).why_unranked
