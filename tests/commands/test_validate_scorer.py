@@ -11,13 +11,12 @@ from parlai_ext.core.records import record_from_json
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
-from tests.support.tiny_models import make_generator, sentences
-from tests.support.tiny_trained import make_encoder
-from tests.support.trusted import trusted
+from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 from tests.support.written import written
 
 pytestmark = pytest.mark.usefixtures('registered')
+JUDGE = {'judge_model_file': 'zoo:mini/judge/model'}
 
 
 def acts(*said):
@@ -43,13 +42,6 @@ def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
         read_dialogues(path)
 
 
-@pytest.fixture(scope='module')
-def model_file(module_folder):
-    path = make_generator(module_folder, label_truncate=64)
-    with trusted(path, f'{path}.opt'):  # needs no process of its own
-        yield path
-
-
 def judged_chats(folder):
     """
     Write people's chats with two bots, and what they said of them.
@@ -67,11 +59,11 @@ def judged_chats(folder):
     return str(written(folder, 'chats.jsonl', records)), str(people)
 
 
-def test_command_reads_a_file_of_chats(tmp_path, printed, model_file):
+def test_command_reads_a_file_of_chats(tmp_path, printed):
     chats, people = judged_chats(tmp_path)
-    out, judge = tmp_path / 'table.csv', {'judge_model_file': model_file}
+    out = tmp_path / 'table.csv'
     given = {'dialogues_file': chats, 'human_scores': people, 'out': str(out)}
-    result = ValidateScorer.main(config='fed_table1_demo', **given, **judge)
+    result = ValidateScorer.main(config='fed_table1_demo', **given, **JUDGE)
     agreed = [record_from_json(VariantAgreement, row) for row in result['rows']]
     rows = {(row.level, row.variant): row for row in agreed}
     assert [rows['dialogue', v].n for v in ('FED', 'w/o neg', 'w/o pos')] == [8] * 3
@@ -108,7 +100,6 @@ def test_command_reads_a_file_of_chats(tmp_path, printed, model_file):
 def test_what_cannot_be_validated_is_one_line(tmp_path, monkeypatch, given, words):
     monkeypatch.chdir(tmp_path)
     chats, people = judged_chats(tmp_path)
-    make_encoder(tmp_path / 'encoder')
     written(tmp_path, 'other.csv', 'system,dimension,value\nstep-z,Overall,1')
     with user_error(words):
         ValidateScorer.main(
@@ -158,10 +149,10 @@ def test_command_collects_scores_and_goes_on(tmp_path):
 def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     chats, people = judged_chats(tmp_path)
     run = str(tmp_path / 'run')
-    judge = {'scorer': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
-    ImportDialogues.main(dialogues=[chats], humans='human', run_dir=run, **judge)
+    scorer = {'scorer': 'fed', **JUDGE}
+    ImportDialogues.main(dialogues=[chats], humans='human', run_dir=run, **scorer)
     options = {'human_scores': people, 'bootstraps': 20, 'check_sample': 4}
     there = ValidateScorer.main(run_dir=run, **options)
-    beside = ValidateScorer.main(dialogues_file=chats, **options, **judge)
+    beside = ValidateScorer.main(dialogues_file=chats, **options, **scorer)
     assert there['rows'] == beside['rows']
     assert RunFolder.existing(run).manifest.imported
