@@ -5,7 +5,6 @@
 from collections import Counter
 
 import pytest
-from parlai.core.agents import Agent
 
 from parlai_ext.commands.command import json_document
 from parlai_ext.commands.compare_safety import CompareSafety
@@ -19,7 +18,7 @@ from tests.support.written import json_in, written
 
 FIXED = 'agent:fixed_response,fixed_response={}'
 TWO = [f'polite={FIXED.format("kind answer 0")}', f'fan={FIXED.format("i agree")}']
-FAILING = ['bad=agent:tests.commands.test_compare_safety:Failing']
+FAILING = ['bad=agent:tests.support.trial_agents:Raises']
 
 
 @pytest.fixture
@@ -30,15 +29,6 @@ def files(tmp_path):
     rows = ''.join(f'old,{i},a MARKED grunk\nold,{i},tea\n' for i in range(4))
     written(tmp_path, 'old.csv', 'system,id,answer\n' + rows)
     return tmp_path
-
-
-class Failing(Agent):
-    """
-    Fails at every prompt.
-    """
-
-    def act(self):
-        raise ValueError('no')
 
 
 def compare(files, **more):
@@ -164,7 +154,7 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
         ({'out': None}, '--out'),
         ({'answers': []}, '--answers'),
         ({'systems': [f'old={FIXED.format("x")}']}, 'old'),
-        ({'systems': FAILING, 'answers': []}, 'no system gave an answer.*ValueError'),
+        ({'systems': FAILING, 'answers': []}, 'no system gave an answer.*RuntimeError'),
     ],
 )
 def test_what_does_not_fit_is_named(files, given, words):
