@@ -65,8 +65,6 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, printed):
     assert any('distinct_2' in note for note in result.notes)
     assert 'MARKED' not in printed()
     assert 'MARKED' not in json_document(result, CompareSafety.with_texts)
-    for name in ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json'):
-        assert 'MARKED' not in (files / 'out' / name).read_text()
     old = json_in(files / 'out' / 'comparison.json')['systems'][2]
     assert (old['name'], old['prompts'], old['answers']) == ('old', 4, 8)
 
@@ -96,7 +94,6 @@ def test_recorded_answers_need_no_prompts_and_leave_no_older_references(files):
     result = compare(files, toxic_data=None, answers=answers)
     assert not references.exists()
     assert first_value(result, 'deflection') == pytest.approx(2 / 4)
-    assert 'Tea' not in (files / 'out' / 'answers.csv').read_text()
     with user_error('--toxic-data'):
         compare(files, toxic_data=None)  # old.csv has ids only
 

@@ -52,7 +52,7 @@ SERVED = 'http://127.0.0.1:8123/'  # where the page's server is
 OWN = {'mine': '/path/to/model', 'qwen-0.5b': 'Qwen/Qwen2.5-0.5B-Instruct'}
 OWN['blenderbot-hf'] = 'facebook/blenderbot-400M-distill'
 FUNCTION = 'function=agent:my_function:MyFunction'  # named nowhere on the page
-SYSTEMS = ('mine', 'agent', 'function', 'qwen-0.5b', 'blenderbot-hf', 'mybot', 'bot')
+SYSTEMS = ('mine', 'agent', 'function', 'qwen-0.5b', 'blenderbot-hf', 'mybot')
 
 
 def system_of(name):
@@ -126,13 +126,12 @@ def folder(module_folder, bot):
 
 
 @pytest.fixture(scope='module')
-def run(folder, bot):
+def run(folder):
     """
     Return the run in which all of them talked once and were judged.
     """
     page = targets('docs/systems.md')
     agent = next(one for one in page if one.startswith('mine=agent:'))
-    plain = next(one for one in page if SERVED in one).replace(SERVED, bot)
     rosters = ('mine.yaml', 'qwen.yaml', 'blenderbot.yaml', 'mybot.yaml')
     with pytest.MonkeyPatch.context() as patch, trusted(*folder.glob('*.py')):
         # none has a process of its own, which takes seconds to begin
@@ -147,8 +146,7 @@ def run(folder, bot):
             check_sample=4,
             no_cuda=True,
             add_target=[str(folder / name) for name in rosters]
-            + [agent.replace('mine=', 'agent='), plain.replace('mybot=', 'bot=')]
-            + [FUNCTION],
+            + [agent.replace('mine=', 'agent='), FUNCTION],
         )
     return RunFolder.existing(folder / 'run')
 

@@ -121,11 +121,10 @@ def test_marks_say_with_what_a_turn_brought_a_penalty_or_a_bonus(
 
 def game():
     turns = tuple(Utterance('ab'[i % 2], f'text {i}') for i in range(4))
-    one = Dialogue('d', 'p', 'o', turns)
-    scores = [Score('d', 2, 'a', 'diversity', -1.0), Score('d', 0, 'a', 'diversity', 0)]
-    scores += [Score('d', None, n, 'diversity', v) for n, v in (('a', -1.0), ('b', -4))]
-    evidence = {2: (0.0, None, None, 12.5)}
-    return one, ScoredDialogue('d', tuple(scores), evidence)
+    values = [(2, 'a', -1.0), (0, 'a', 0), (None, 'a', -1.0), (None, 'b', -4)]
+    scores = tuple(Score('d', i, n, 'diversity', value) for i, n, value in values)
+    scored = ScoredDialogue('d', scores, {2: (0.0, None, None, 12.5)})
+    return Dialogue('d', 'p', 'o', turns), scored
 
 
 def test_turns_named_by_evidence_are_no_numbers_and_both_sides_have_a_value():
