@@ -28,7 +28,6 @@ from parlai_ext.systems import player_process
 from parlai_ext.systems.parlai_agents import parsed_options
 from parlai_ext.systems.remote import plain
 from parlai_ext.systems.remote.settings import Settings
-from tests.support import family_hf
 from tests.support.repository import ROOT, docs_page
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
@@ -107,16 +106,14 @@ def listens(port):
 
 
 @pytest.fixture(scope='module')
-def folder(module_folder, bot):
+def folder(module_folder, hf_folder, bot):
     """
     Return a user's folder with the page's files, each fit to this machine.
     """
     here = {
         'mine': make_generator(module_folder, 'tiny'),
-        'qwen-0.5b': family_hf.make_model(
-            module_folder, 'llama', template=family_hf.TEMPLATE
-        ),
-        'blenderbot-hf': family_hf.make_model(module_folder, 'bart'),
+        'qwen-0.5b': hf_folder('llama'),
+        'blenderbot-hf': hf_folder('bart'),
     }
     for name, text in BLOCKS.items():
         for system, theirs in OWN.items():
