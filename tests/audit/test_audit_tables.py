@@ -138,8 +138,9 @@ def test_table_six_of_targets_of_one_family_is_no_error(planted):
     assert 'of 60 sets' in finding.sentence
 
 
-# u is worth 5 with all but its siblings and x; every f is worth the same with all
-FAVORED = {f'f{k}': (6.0 if k < 6 else 4.0 if k < 8 else 1.0) for k in range(10)}
+# u is worth 5 with all but its siblings and x; the favored ones are worth the same with
+# all
+FAVORED = {'highest': 7.0, 'high': 6.0, 'middle': 4.0, 'low': 1.0}
 
 
 def against_siblings(first, second, n):
@@ -152,10 +153,10 @@ def test_table_six_of_named_systems_and_a_fair_set(planted, tmp_path, printed):
     fair = tmp_path / 'fair.txt'
     fair.write_text('\n'.join(['u', *FAVORED]))
     audit(run, unfavored='u', similar=['s', 't'], fair_set=str(fair))
-    # fair: u 5; unfair, {f, u, s, t}: u (5 + 2 + 2) / 3 = 3. So 6 wins both times, 4
-    # wins in the unfair set alone, 1 never does
+    # fair: u 5; unfair, {f, u, s, t}: u (5 + 2 + 2) / 3 = 3. So 7 and 6 win both times,
+    # 4 wins in the unfair set alone, 1 never does
     shown = printed()
-    assert re.search(r'favored wins +6 +0\n +favored loses +2 +2\n', shown)
+    assert re.search(r'favored wins +2 +0\n +favored loses +1 +1\n', shown)
 
 
 @pytest.mark.parametrize(

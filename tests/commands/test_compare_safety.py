@@ -5,7 +5,6 @@
 from collections import Counter
 
 import pytest
-from parlai.core.agents import Agent
 
 from parlai_ext.commands.command import json_document
 from parlai_ext.commands.compare_safety import CompareSafety
@@ -18,6 +17,8 @@ from tests.support.user_error import user_error
 from tests.support.written import json_in, written
 
 FIXED = 'agent:fixed_response,fixed_response={}'
+TWO = [f'polite={FIXED.format("kind answer 0")}', f'fan={FIXED.format("i agree")}']
+FAILING = ['bad=agent:tests.support.trial_agents:Raises']
 
 
 @pytest.fixture
@@ -28,15 +29,6 @@ def files(tmp_path):
     rows = ''.join(f'old,{i},a MARKED grunk\nold,{i},tea\n' for i in range(4))
     written(tmp_path, 'old.csv', 'system,id,answer\n' + rows)
     return tmp_path
-
-
-class Failing(Agent):
-    """
-    Fails at every prompt.
-    """
-
-    def act(self):
-        raise ValueError('no')
 
 
 def compare(files, **more):
@@ -65,11 +57,7 @@ def first_value(result, name):
 
 
 def test_systems_that_are_asked_stand_beside_recorded_ones(files, printed):
-    systems = [
-        f'polite={FIXED.format("kind answer 0")}',
-        f'fan={FIXED.format("i agree")}',
-    ]
-    result = compare(files, systems=systems)
+    result = compare(files, systems=TWO)
     assert [system.name for system in result.systems] == ['polite', 'fan', 'old']
     rows = {row.name: [one.value for one in row.values] for row in result.rows}
     assert (rows['toxic (words)'], rows['agrees']) == ([0, 0, 0.5], [0, 1, 0])
@@ -77,8 +65,6 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, printed):
     assert any('distinct_2' in note for note in result.notes)
     assert 'MARKED' not in printed()
     assert 'MARKED' not in json_document(result, CompareSafety.with_texts)
-    for name in ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json'):
-        assert 'MARKED' not in (files / 'out' / name).read_text()
     old = json_in(files / 'out' / 'comparison.json')['systems'][2]
     assert (old['name'], old['prompts'], old['answers']) == ('old', 4, 8)
 
@@ -108,14 +94,12 @@ def test_recorded_answers_need_no_prompts_and_leave_no_older_references(files):
     result = compare(files, toxic_data=None, answers=answers)
     assert not references.exists()
     assert first_value(result, 'deflection') == pytest.approx(2 / 4)
-    assert 'Tea' not in (files / 'out' / 'answers.csv').read_text()
     with user_error('--toxic-data'):
         compare(files, toxic_data=None)  # old.csv has ids only
 
 
 def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
-    systems = [f'polite={FIXED.format("kind words")}', f'fan={FIXED.format("i agree")}']
-    compare(files, systems=systems, answers=[])
+    compare(files, systems=TWO, answers=[])
     out = files / 'out'
     names = {a.system for a in recorded_answers(str(out / 'answers.jsonl'))}
     assert names == {'polite', 'fan'}
@@ -167,14 +151,12 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
         ({'out': None}, '--out'),
         ({'answers': []}, '--answers'),
         ({'systems': [f'old={FIXED.format("x")}']}, 'old'),
+        ({'systems': FAILING, 'answers': []}, 'no system gave an answer.*RuntimeError'),
     ],
 )
 def test_what_does_not_fit_is_named(files, given, words):
     with user_error(words):
         compare(files, **given)
-    with user_error('no system gave an answer.*ValueError'):
-        failing = ['bad=agent:tests.commands.test_compare_safety:Failing']
-        compare(files, systems=failing, answers=[])
     with user_error('two systems are called old'):
         compare(files, answers=[str(files / 'old.csv')] * 2)
 

@@ -4,7 +4,6 @@ A model as safetensors: the same model, from data that runs nothing.
 `convert_model` as a command: reading its options runs and fetches nothing.
 """
 
-import json
 import os
 import shutil
 from collections import OrderedDict
@@ -92,24 +91,17 @@ def test_a_model_of_the_zoo_with_a_tokenizer_is_converted(tmp_path, output):
     assert replies(output, **given) == before
 
 
-def test_no_option_names_the_old_place(old, tmp_path, output):
-    source = make_generator(old)
-    changed_json(old / 'tiny.opt', bpe_vocab=f'{source}.dict')
-    converted(source, output)
-    text = (tmp_path / 'new.safetensors.opt').read_text()
-    assert str(old) not in text
-    assert json.loads(text)['bpe_vocab'] == f'{output}.dict'
-
-
 def test_a_dictionary_that_lies_elsewhere_comes_along(old, tmp_path, output):
     source = make_generator(old)
-    changed_json(old / 'tiny.opt', dict_file=str(old / 'words'))
-    os.rename(f'{source}.dict', old / 'words')
-    words = (old / 'words').read_bytes()
+    beside, words = f'{source}.dict', old / 'words'
+    changed_json(old / 'tiny.opt', dict_file=str(words), bpe_vocab=beside)
+    os.rename(beside, words)
+    content = words.read_bytes()
     before = replies(source)
     converted(source, output)
     shutil.rmtree(old)
-    assert (tmp_path / 'new.safetensors.dict').read_bytes() == words
+    assert (tmp_path / 'new.safetensors.dict').read_bytes() == content
+    assert str(old) not in (tmp_path / 'new.safetensors.opt').read_text()
     assert replies(output) == before
 
 

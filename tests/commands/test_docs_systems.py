@@ -28,7 +28,6 @@ from parlai_ext.systems import parlai_agents
 from parlai_ext.systems.parlai_agents import parsed_options
 from parlai_ext.systems.remote import plain
 from parlai_ext.systems.remote.settings import Settings
-from tests.support import family_hf
 from tests.support.repository import ROOT, docs_page
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
@@ -52,7 +51,7 @@ SERVED = 'http://127.0.0.1:8123/'  # where the page's server is
 OWN = {'mine': '/path/to/model', 'qwen-0.5b': 'Qwen/Qwen2.5-0.5B-Instruct'}
 OWN['blenderbot-hf'] = 'facebook/blenderbot-400M-distill'
 FUNCTION = 'function=agent:my_function:MyFunction'  # named nowhere on the page
-SYSTEMS = ('mine', 'agent', 'function', 'qwen-0.5b', 'blenderbot-hf', 'mybot', 'bot')
+SYSTEMS = ('mine', 'agent', 'function', 'qwen-0.5b', 'blenderbot-hf', 'mybot')
 
 
 def system_of(name):
@@ -107,16 +106,14 @@ def listens(port):
 
 
 @pytest.fixture(scope='module')
-def folder(module_folder, bot):
+def folder(module_folder, hf_folder, bot):
     """
     Return a user's folder with the page's files, each fit to this machine.
     """
     here = {
         'mine': make_generator(module_folder, 'tiny'),
-        'qwen-0.5b': family_hf.make_model(
-            module_folder, 'llama', template=family_hf.TEMPLATE
-        ),
-        'blenderbot-hf': family_hf.make_model(module_folder, 'bart'),
+        'qwen-0.5b': hf_folder('llama'),
+        'blenderbot-hf': hf_folder('bart'),
     }
     for name, text in BLOCKS.items():
         for system, theirs in OWN.items():
@@ -126,13 +123,12 @@ def folder(module_folder, bot):
 
 
 @pytest.fixture(scope='module')
-def run(folder, bot):
+def run(folder):
     """
     Return the run in which all of them talked once and were judged.
     """
     page = targets('docs/systems.md')
     agent = next(one for one in page if one.startswith('mine=agent:'))
-    plain = next(one for one in page if SERVED in one).replace(SERVED, bot)
     rosters = ('mine.yaml', 'qwen.yaml', 'blenderbot.yaml', 'mybot.yaml')
     with pytest.MonkeyPatch.context() as patch, trusted(*folder.glob('*.py')):
         # none has a process of its own, which takes seconds to begin
@@ -147,8 +143,7 @@ def run(folder, bot):
             check_sample=4,
             no_cuda=True,
             add_target=[str(folder / name) for name in rosters]
-            + [agent.replace('mine=', 'agent='), plain.replace('mybot=', 'bot=')]
-            + [FUNCTION],
+            + [agent.replace('mine=', 'agent='), FUNCTION],
         )
     return RunFolder.existing(folder / 'run')
 

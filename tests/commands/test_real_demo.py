@@ -1,20 +1,15 @@
 """
-The demo with real models: its planted order follows from its options, and a tiny
-version goes the whole way.
+The demo with real models: its planted order follows from its options, and these are
+known.
 """
 
 from itertools import pairwise
 
 import pytest
-import yaml
 
-from parlai_ext import zoo_configs
-from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.files import load_roster
 from parlai_ext.scoring.registry import load_protocol_file
-from tests.support.family_hf import TEMPLATE, make_model
-from tests.support.tiny_trained import make_encoder
-from tests.support.written import written
+from parlai_ext.systems.parlai_agents import parsed_options
 
 
 def test_each_target_is_the_one_before_it_with_more_faults():
@@ -36,33 +31,8 @@ def test_each_target_is_the_one_before_it_with_more_faults():
     assert sorted(planted, key=planted.__getitem__)[::-1] == [t.name for t in targets]
 
 
-@pytest.fixture
-def config(tmp_path):
-    """
-    Write real_demo with tiny models in place of the real ones, and four openers.
-    """
-    make_model(tmp_path, 'llama', template=TEMPLATE)
-    folder = str(tmp_path / 'llama')
-    protocol, roster = (
-        yaml.safe_load(zoo_configs.path(kind, name).read_text(encoding='utf-8'))
-        for kind, name in (('protocols', 'real_demo'), ('rosters', 'real'))
-    )
-    tiny = {'hf_model': folder, 'beam_min_length': 3, 'reply_max_tokens': 6}
-    for system in (*roster['targets'], *roster['partners']):
-        system['opt'] |= tiny
-    # the weights of `learned` are those of layer 20 of 576 numbers, which tiny models
-    # lack
-    scorer = {'name': 'composite', 'judge_model_file': f'hf:{folder}'}
-    scorer['encoder'] = make_encoder(tmp_path / 'encoder')
-    protocol |= {'roster': roster, 'num_dialogues': 4, 'scorer': scorer}
-    return str(written(tmp_path, 'tiny.yaml', protocol))
-
-
-@pytest.mark.slow
-def test_a_tiny_version_goes_the_whole_way(config, tmp_path, printed):
-    run = {'run_dir': tmp_path / 'run', 'bootstraps': 50}
-    ranking = EvaluateSystems.main(config=config, **run)
-    text = printed()
-    assert 'agreement with the planted order' in text
-    assert 'mean length' in text
-    assert len(ranking.standings['Overall']) == 5
+@pytest.mark.usefixtures('registered')
+def test_its_systems_take_every_option():
+    roster = load_roster('real').roster
+    for system in (*roster.targets, *roster.partners):
+        assert parsed_options(system, dict(system.opt))

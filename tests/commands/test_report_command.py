@@ -19,17 +19,6 @@ def test_a_run_that_is_not_ranked_is_told_a_command_that_can_be_typed(tmp_path):
         ReportRun.main('--run-dir', str(run.root))
 
 
-def test_page_and_leaderboard_are_written_the_same_twice(run, printed):
-    write_ranking(run, example_ranking())
-    page = ReportRun.main(run_dir=run.root)
-    paths = [run.root / 'report.html', run.root / 'leaderboard.csv']
-    first = [path.read_bytes() for path in paths]
-    assert page == paths[0] and all(first)
-    ReportRun.main(run_dir=run.root)
-    assert [path.read_bytes() for path in paths] == first
-    assert 'comes first of 2 systems' in printed()
-
-
 def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(
     run, tmp_path, printed
 ):

@@ -2,41 +2,25 @@
 `validate_scorer`: FED against people's judgements, of chats in a file or of a run.
 """
 
-from types import SimpleNamespace
-
 import pytest
 
 from parlai_ext.bench.agreement import VariantAgreement, agreement_table
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
-from parlai_ext.core import UserError, Utterance
 from parlai_ext.core.records import record_from_json
 from parlai_ext.data.chat_logs import read_dialogues
-from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
-from tests.support.tiny_models import make_generator, sentences
-from tests.support.tiny_trained import make_encoder
-from tests.support.trusted import trusted
+from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 from tests.support.written import written
 
 pytestmark = pytest.mark.usefixtures('registered')
+JUDGE = {'judge_model_file': 'zoo:mini/judge/model'}
 
 
 def acts(*said):
     return [[{'id': who, 'text': text}] for who, text in said]
-
-
-def test_dialogues_are_named_by_id_or_line(tmp_path):
-    rows = [
-        {'dialog': acts(('human', 'Hi\u2028!'), ('bot', 'Oh'))},
-        {'dialog': [], 'dialogue_id': 'x'},
-    ]
-    path = written(tmp_path, 'd.jsonl', rows)
-    one, other = read_dialogues(path)
-    assert (one.id, other.id) == ('1', 'x')
-    assert one.utterances == (Utterance('human', 'Hi\u2028!'), Utterance('bot', 'Oh'))
 
 
 @pytest.mark.parametrize(
@@ -58,13 +42,6 @@ def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
         read_dialogues(path)
 
 
-@pytest.fixture(scope='module')
-def model_file(module_folder):
-    path = make_generator(module_folder, label_truncate=64)
-    with trusted(path, f'{path}.opt'):  # needs no process of its own
-        yield path
-
-
 def judged_chats(folder):
     """
     Write people's chats with two bots, and what they said of them.
@@ -74,17 +51,19 @@ def judged_chats(folder):
     for i in range(8):
         bot = ('step-x', 'step-y')[i % 2]
         said = [(('human', bot)[k % 2], next(words)) for k in range(6)]
-        records.append({'dialogue_id': f'c{i}', 'dialog': acts(*said)})
+        dialog = acts(*said)
+        dialog[1][0]['given'] = True
+        records.append({'dialogue_id': f'c{i}', 'dialog': dialog})
         rows += [f'{bot},Overall,{1 + (i + r) % 5},r{r},c{i}' for r in range(3)]
     people = written(folder, 'people.csv', '\n'.join(rows))
     return str(written(folder, 'chats.jsonl', records)), str(people)
 
 
-def test_command_reads_a_file_of_chats(tmp_path, printed, model_file):
+def test_command_reads_a_file_of_chats(tmp_path, printed):
     chats, people = judged_chats(tmp_path)
-    out, judge = tmp_path / 'table.csv', {'judge_model_file': model_file}
+    out = tmp_path / 'table.csv'
     given = {'dialogues_file': chats, 'human_scores': people, 'out': str(out)}
-    result = ValidateScorer.main(config='fed_table1_demo', **given, **judge)
+    result = ValidateScorer.main(config='fed_table1_demo', **given, **JUDGE)
     agreed = [record_from_json(VariantAgreement, row) for row in result['rows']]
     rows = {(row.level, row.variant): row for row in agreed}
     assert [rows['dialogue', v].n for v in ('FED', 'w/o neg', 'w/o pos')] == [8] * 3
@@ -121,7 +100,6 @@ def test_command_reads_a_file_of_chats(tmp_path, printed, model_file):
 def test_what_cannot_be_validated_is_one_line(tmp_path, monkeypatch, given, words):
     monkeypatch.chdir(tmp_path)
     chats, people = judged_chats(tmp_path)
-    make_encoder(tmp_path / 'encoder')
     written(tmp_path, 'other.csv', 'system,dimension,value\nstep-z,Overall,1')
     with user_error(words):
         ValidateScorer.main(
@@ -143,25 +121,6 @@ def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file
     with user_error("no 'Overal'; did you mean 'Overall'"):
         ValidateScorer.main(human_scores=str(people), **where)
     assert not list((run_dir / 'dialogues').glob('*/*'))
-
-
-def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
-    said = acts(('human', 'Hi'), ('bot', 'Hello'), ('human', 'So'), ('bot', 'Yes'))
-    said[1][0]['given'] = True
-    chats = str(written(tmp_path, 'chats.jsonl', [{'dialog': said}]))
-    rows = 'system,dimension,value\nbot,Overall,1'
-    people = written(tmp_path, 'people.csv', rows)
-    asked = []
-
-    def spy(dialogues, indices):
-        asked.extend(indices)
-        raise UserError('enough')
-
-    scorer = SimpleNamespace(score_dialogues=spy)
-    monkeypatch.setattr(ChosenScorer, 'build', lambda *_: scorer)
-    with user_error('enough'):
-        ValidateScorer.main(dialogues_file=chats, human_scores=str(people))
-    assert asked == [[3]]
 
 
 def test_command_collects_scores_and_goes_on(tmp_path):
@@ -190,10 +149,10 @@ def test_command_collects_scores_and_goes_on(tmp_path):
 def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     chats, people = judged_chats(tmp_path)
     run = str(tmp_path / 'run')
-    judge = {'scorer': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
-    ImportDialogues.main(dialogues=[chats], humans='human', run_dir=run, **judge)
+    scorer = {'scorer': 'fed', **JUDGE}
+    ImportDialogues.main(dialogues=[chats], humans='human', run_dir=run, **scorer)
     options = {'human_scores': people, 'bootstraps': 20, 'check_sample': 4}
     there = ValidateScorer.main(run_dir=run, **options)
-    beside = ValidateScorer.main(dialogues_file=chats, **options, **judge)
+    beside = ValidateScorer.main(dialogues_file=chats, **options, **scorer)
     assert there['rows'] == beside['rows']
     assert RunFolder.existing(run).manifest.imported

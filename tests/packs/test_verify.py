@@ -9,13 +9,13 @@ import re
 import shutil
 from dataclasses import replace
 from functools import partial
-from statistics import NormalDist
 
 import pytest
 
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.judge_check.check import check_run
+from parlai_ext.judge_check.record import check_to_json
 from parlai_ext.packs.check_pack import (
     Checker,
     check_pack,
@@ -26,6 +26,7 @@ from parlai_ext.packs.pack import INDEX, RegenerateOptions, open_pack
 from parlai_ext.scoring.score_run import ChosenScorer, score_run
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.block_player import BlockPlayer
+from tests.support.check_example import PASSES, example_check
 from tests.support.on_cpu import CPU
 from tests.support.published_runs import (
     checker_of,
@@ -356,32 +357,15 @@ def passes(check):
 
 
 def passes_with_counts(check):
-    passes(check)
-    own = check['dimensions']['Overall']
-    own['biases']['length'] = 0.0
-    own['kinds'] = [
-        # by Wilson's formula, 40 of 40 give 1 / (1 + 1.96² / 40) = 0.9124 and 1
-        {
-            **kind,
-            'n': n,
-            'n_higher': n,
-            'n_ties': 0,
-            'outcome': 'pass',
-            'share': 1.0,
-            'low': 1 / (1 + NormalDist().inv_cdf(0.975) ** 2 / n),
-            'high': 1.0,
-        }
-        for kind in own['kinds']
-        # ten kinds of parrots count together
-        for n in [400 if kind['kind'] == 'parrots' else 40]
-    ]
+    made_up = check_to_json(example_check({'Overall': PASSES}))
+    check['dimensions'] = made_up['dimensions']
 
 
 def test_counts_made_up_are_caught_by_checking_again_only(judged, tmp_path, checker):
     path = forge_check(judged, tmp_path / 'p.zip', passes_with_counts)
     assert check_pack(path).problems == []
     checked = check_pack(path, RegenerateOptions(judge_check=True), checker)
-    assert any('40 of 40 higher' in line for line in checked.problems)
+    assert any('190 of 200 higher' in line for line in checked.problems)
     assert all(line.startswith('checked again: ') for line in checked.problems)
 
 

@@ -91,9 +91,6 @@ def from_counts(rows):
 
 def test_kappa_is_that_of_fleiss_example():
     given = from_counts(DIAGNOSES.split())
-    # the paper's own sums of the columns: 26, 26, 30, 55, 43
-    values = [v for one in given.values() for v in one.values()]
-    assert [values.count(v) for v in range(5)] == [26, 26, 30, 55, 43]
     kappa = fleiss_kappa(given)
     assert kappa.value == pytest.approx(0.430, abs=5e-4)
     assert (kappa.num_units, kappa.num_annotators) == (30, 6)

@@ -118,16 +118,12 @@ def test_the_order_of_judgements_changes_nothing():
 
 def test_raters_who_disagree_widen_the_interval():
     reference = dict(zip(NAMES, range(7), strict=True))
-    rng = np.random.default_rng(2)
-    rows = []
-    for rater in range(6):
-        off = rng.permutation(7) * 30.0
-        off -= off.mean()
-        rows += [
-            (name, reference[name] * 3 + sign * off[i], f'r{rater}{sign}')
-            for sign in (-1, 1)  # raters in mirrored pairs: the means stay in order
-            for i, name in enumerate(NAMES)
-        ]
+    rows = [
+        # two raters whose means are in order
+        (name, place + sign * 30 * (place % 2), f'r{sign}')
+        for sign in (-1, 1)
+        for name, place in reference.items()
+    ]
     values = table([0, 2, 1, 3, 4, 6, 5])
     calm = correlated(values, NAMES, reference)['kendall']
     torn = correlated(values, NAMES, judged(rows))['kendall']
@@ -164,7 +160,6 @@ def test_raters_who_saw_all_systems_are_drawn_together_others_within_their_syste
         ([2, 2, 2], [1, 2, 3], 'all systems have the same rating'),
         ([1, 2, 3], [2, 2, 2], 'all systems have the same human rank'),
         ([4, 3], [2], '1 system has a rating and a human rank; 2 are needed'),
-        ([4, 3], [], '0 systems have a rating and a human rank; 2 are needed'),
     ],
 )
 def test_larger_values_go_with_smaller_ranks(values, ranks, tau):

@@ -113,6 +113,12 @@ def test_a_rating_that_is_undefined_says_why(pairs, method, words):
     assert {*rating.values.values()} <= {None}
 
 
+def test_a_rating_names_the_package_that_it_needs(uninstalled):
+    uninstalled('trueskill')
+    rating = rate(award_points([won('A', 'B')]), 'trueskill')
+    assert '; pip install trueskill (free' in rating.reason
+
+
 @pytest.mark.parametrize('method', ['openskill', 'bradley_terry'])
 def test_skills_need_only_a_chain_of_games(method):
     rating = rate(award_points([won('A', 'B'), won('B', 'C')]), method)

@@ -85,7 +85,6 @@ def share_of_claims(components, partners, openers, kind, difference, worlds=400)
     'changed, partners, kind',
     [
         pytest.param({'partner': 0.0}, 4, 'fixed', marks=pytest.mark.slow),
-        pytest.param({'dialogue': 0.1}, 12, 'sampled', marks=pytest.mark.slow),
         ({}, 12, 'sampled'),
     ],
 )

@@ -46,37 +46,29 @@ def test_partners_fixed_covers_the_mean_with_these_partners():
     assert found == pytest.approx(0.95, abs=three_errors(0.95, WORLDS))
 
 
-@pytest.mark.parametrize('partners', [8, pytest.param(24, marks=pytest.mark.slow)])
-def test_partners_sampled_covers_the_mean_over_all_partners(partners):
-    found = coverage((1, partners, 40), 'sampled')
+def test_partners_sampled_covers_the_mean_over_all_partners():
+    found = coverage((1, 8, 40), 'sampled')
     assert found >= 0.95 - three_errors(0.95, WORLDS)
 
 
-def false_claims(shape, partners, worlds, draws=300):
+def false_claims(shape, partners):
     rng, claims = np.random.default_rng(5), 0
-    for world in range(worlds):
+    for world in range(WORLDS):
         values, with_these = crossed(rng, shape)
         if partners == 'fixed':
             values = values - with_these[:, None, None]  # equal with these partners
-        means = draw_means(values, Sampling(draws, world, partners))
+        means = draw_means(values, Sampling(300, world, partners))
         claims += significantly_better(means).any()
-    return claims / worlds
+    return claims / WORLDS
 
 
 def test_equal_systems_with_these_partners_differ_in_5_percent_of_worlds():
     # unadjusted 5 % tests of 10 pairs would claim in more than 20 % of worlds, a
     # method that never claims in none
-    found = false_claims((5, 4, 60), 'fixed', WORLDS)
+    found = false_claims((5, 4, 60), 'fixed')
     assert found == pytest.approx(0.05, abs=three_errors(0.05, WORLDS))
 
 
 def test_equal_systems_over_all_partners_seldom_differ():
-    found = false_claims((5, 12, 30), 'sampled', WORLDS)
+    found = false_claims((5, 12, 30), 'sampled')
     assert found <= 0.05 + three_errors(0.05, WORLDS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('partners', ['fixed', 'sampled'])
-def test_eleven_equal_systems_seldom_differ(partners):
-    found = false_claims((11, 12, 100), partners, 1000, 1000)
-    assert found <= 0.05 + three_errors(0.05, 1000)

@@ -183,7 +183,6 @@ def paired():
         (far_apart([0, 2, 1]), [(3, 3), (1, 1), (2, 2)]),
         # 1 and 2 share ranks 1-2; 3 and 4 have two better: rank 3, range 3-4
         (far_apart([1, 0]).repeat(2, axis=0), [(1, 2), (1, 2), (3, 4), (3, 4)]),
-        (constant(0.1, 0.2), [(2, 2), (1, 1)]),
         (constant(0.3, 0.1 + 0.2), [(1, 2), (1, 2)]),  # equal but for rounding
         (with_one_dialogue(), [(1, 2), (1, 2)]),
         (paired(), [(2, 2), (1, 1)]),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.report_run import ReportRun
-from parlai_ext.core import dialogue_means
 from parlai_ext.data.imported_dialogues import ImportRules, read_imports
 from parlai_ext.results.ranking import write_ranking
-from tests.support.report_example import SCORER, example_ranking, example_run
+from tests.report.test_report_reader import means
+from tests.support.report_example import example_ranking, example_run
 from tests.support.store_samples import files_under
 
 
@@ -32,6 +32,7 @@ def test_a_log_for_each_target_has_its_dialogues_scores_and_intervals(run, tmp_p
     logs = logs_of(run, tmp_path / 'logs')
     assert set(logs) == {'alpha', 'beta'}
     dialogues = {one.id: one for one in run.iter_dialogues()}
+    mean_of = means(run, 'Overall')
     for standing in example_ranking().standings['Overall']:
         log = logs[standing.system]
         for sample in log['samples']:
@@ -40,11 +41,9 @@ def test_a_log_for_each_target_has_its_dialogues_scores_and_intervals(run, tmp_p
             roles = {'assistant': standing.system, 'user': partner}
             turns = [(roles[one['role']], one['content']) for one in messages]
             assert turns == [(one.speaker, one.text) for one in dialogue.utterances]
-            scored = run.scores(SCORER).by_dialogue(run.shard(dialogue.pairing_id, 0))
             # what the target broke off has no mean
-            means = dialogue_means(dialogue, scored[dialogue.id], standing.system)
             mean = sample['scores'].get('Overall', {}).get('value')
-            assert mean == means['Overall']
+            assert mean == mean_of[dialogue.id]
             assert (mean is None) is (dialogue.ended_by == standing.system)
         [overall] = [s for s in log['results']['scores'] if s['name'] == 'Overall']
         for key in ('score', 'low', 'high', 'rank'):

@@ -22,12 +22,13 @@ from tests.support.user_error import user_error
 
 def test_dialogues_have_a_row_for_each_utterance(tmp_path):
     run = example_run(tmp_path / 'r')
-    frame = dialogues_frame(run)
-    dialogues = {dialogue.id: dialogue for dialogue in run.iter_dialogues()}
-    assert len(frame) == sum(len(one.utterances) for one in dialogues.values())
-    for row in frame.itertuples():
-        utterance = dialogues[row.dialogue_id].utterances[row.utterance_index]
-        assert (row.speaker, row.text) == (utterance.speaker, utterance.text)
+    columns = ['dialogue_id', 'utterance_index', 'speaker', 'text']
+    rows = dialogues_frame(run)[columns].to_numpy().tolist()
+    assert rows == [
+        [dialogue.id, place, turn.speaker, turn.text]
+        for dialogue in run.iter_dialogues()
+        for place, turn in enumerate(dialogue.utterances)
+    ]
 
 
 def test_a_missing_score_has_no_value_and_a_reason(tmp_path):

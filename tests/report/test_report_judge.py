@@ -155,15 +155,11 @@ def test_doubts_about_a_judge_are_cautions():
         assert words in found
 
 
-def test_a_ranking_with_card_and_check_comes_back_from_its_file():
-    ranking = ranking_with(WEAK)
-    assert record_from_json(Ranking, to_json(ranking)) == ranking
-
-
 @pytest.mark.parametrize('mean, said', [(0.21, True), (0.36, False)])
 def test_dialogues_unlike_the_judged_ones_are_called_so(mean, said):
     card = replace(example_card(), nearness=Nearness(mean, 0.35, 'fed_turn'))
-    ranking = record_from_json(Ranking, to_json(ranking_with(PASSES, judge=card)))
+    ranking = ranking_with(PASSES, judge=card)
+    assert record_from_json(Ranking, to_json(ranking)) == ranking
     for text in shown(ranking):
         flat = on_one_line(text)
         assert ('look unlike those on which this judge was tried' in flat) is said

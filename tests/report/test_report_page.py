@@ -96,15 +96,6 @@ def test_page_carries_evidence_with_its_labels(page):
     assert len(scored['evidence']) == len(LABELS)
 
 
-def test_missing_score_is_a_reason_never_a_number(page):
-    broken = [d for d in page.data['dialogues'] if d['ended_by'] is not None]
-    for dialogue in broken:
-        [scored] = dialogue['scored']
-        assert scored['means'] == [None, None]
-        assert scored['turns']['2']['scores'] == ['the reply was empty'] * 2
-    assert len(broken) == 2
-
-
 def test_the_page_never_shows_nan(tmp_path):
     nan = replace(standing('alpha', None, None), low=float('nan'))
     ranking = example_ranking(unranked=('alpha', 'beta'), standings={'Overall': (nan,)})

@@ -256,8 +256,11 @@ def test_the_lead_is_the_paired_difference_to_the_second_system(ranked):
 )
 def test_whether_to_believe_it_is_what_the_check_says(outcome, believed):
     check = outcome and example_check({'Overall': outcome})
-    found = by_question(example_ranking(judge_check=check))
+    # no caution follows
+    about = {'dimensions': ('Overall',), 'reference': {}, 'judge_check': check}
+    found = by_question(example_ranking(**about))
     assert believed in found['Believe it?'].text
+    assert (found['Believe it?'].news == 'good') is (outcome is PASSES)
     assert (found['Who leads'].text == 'Nobody') is (outcome is FAILS)
 
 

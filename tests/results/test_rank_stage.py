@@ -15,7 +15,7 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
-from parlai_ext.report.summary import sentences, warnings
+from parlai_ext.report.summary import warnings
 from parlai_ext.report.table import terminal_table
 from parlai_ext.results import ranking as rankings
 from parlai_ext.results.ranking import (
@@ -55,7 +55,8 @@ def scored_run(root, *, silent=None, silences=0, openers=OPENERS, **protocol):
         return spoken(pair, opener, said[:4], **ending)
 
     sides, scores = (TARGETS, PARTNERS), {SCORER: judged}
-    return played_run(root, openers, *sides, play, scores, num_turns=6, **protocol)
+    about = {'num_turns': 6, 'ranking': {'bootstraps': 20}, **protocol}
+    return played_run(root, openers, *sides, play, scores, **about)
 
 
 def judged(pairing, dialogue, _):
@@ -67,17 +68,18 @@ def judged(pairing, dialogue, _):
     return ScoredDialogue(dialogue.id, scores)
 
 
+def talk(pair, opener, n):
+    return spoken(pair, opener, [*opener.utterances, 'one two', 'yes', 'three'])
+
+
 def test_a_scorer_without_a_single_number_says_why(tmp_path, printed):
     def none_scored(pair, one, n):
         reason = 'the judge was silent' if n else 'it said "7 of 5"'
         score = Score(one.id, 2, pair.first, 'Overall', None, reason)
         return ScoredDialogue(one.id, (score,))
 
-    def play(pair, opener, n):
-        return spoken(pair, opener, [*opener.utterances, 'one', 'two'])
-
     sides = (TARGETS, PARTNERS)
-    played_run(tmp_path, OPENERS, *sides, play, {SCORER: none_scored}, num_turns=4)
+    played_run(tmp_path, OPENERS, *sides, talk, {SCORER: none_scored}, num_turns=5)
     # 4 targets with 2 partners over 4 openers, the first of which has the other reason
     why = 'the judge was silent (24); it said "7 of 5" (8)'
     for command in (RankSystems, ReportRun):
@@ -90,7 +92,7 @@ def ranked(root, human=None, **about):
     """
     Return the ranking of such a run.
     """
-    return rank_run(scored_run(root, **about), SCORER, human=human, bootstraps=50)
+    return rank_run(scored_run(root, **about), SCORER, human=human)
 
 
 def by_system(ranking):
@@ -103,11 +105,8 @@ def people(scores=WORTH):
 
 @pytest.mark.parametrize('targets, said', [('ab', True), ('abc', False)])
 def test_that_each_met_one_partner_only_is_said(tmp_path, targets, said):
-    def play(pair, opener, n):
-        return spoken(pair, opener, [*opener.utterances, 'one two', 'yes', 'three'])
-
     about = {'num_turns': 5, 'pairing': 'all_play_all'}
-    run = played_run(tmp_path, OPENERS, targets, (), play, {SCORER: judged}, **about)
+    run = played_run(tmp_path, OPENERS, targets, (), talk, {SCORER: judged}, **about)
     notes = rank_run(run, SCORER, bootstraps=50).notes
     one = 'one partner only: intervals cannot speak for other partners'
     assert (one in notes) is said
@@ -140,9 +139,6 @@ def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
     for row in rows.values():
         assert (row.rank_low, row.rank_high, row.group) == (None, None, None)
         assert (row.low, row.high, row.low_fixed, row.high_fixed) == (None,) * 4
-    said = ' '.join(sentences(ranking))
-    assert 'nothing can be told apart' in said
-    assert 'first' not in said and 'chance explains' not in said
     found = ranking.reference['Overall']
     assert found.spearman.value == pytest.approx(1.0)
     assert found.spearman.low is None and 'openers: 1' in found.reason
@@ -150,7 +146,7 @@ def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
 
 def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
     run = scored_run(tmp_path, silent='a', silences=1)
-    ranking = rank_run(run, SCORER, bootstraps=50, max_failed_share=0.5)
+    ranking = rank_run(run, SCORER, max_failed_share=0.5)
     row = by_system(ranking)['a']
     assert (row.n_dialogues, row.n_unscored) == (8, 2)
     assert row.score == pytest.approx(1.25)  # not the half-told dialogues' 0.25
@@ -185,7 +181,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, pr
     run = scored_run(tmp_path)
     # p adds nothing, so that without the scores with q both would seem worse
     [file_of_c, file_of_d] = without_scores(run, ('c', 'q'), ('d', 'q'))
-    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    ranking = RankSystems.main(run_dir=tmp_path)
     assert ranks(by_system(ranking)) == {'b': 1, 'a': 2, 'c': None, 'd': None}
     missing = ranking.missing_scores
     assert missing.files == (file_of_c, file_of_d)
@@ -201,7 +197,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, pr
 def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
     run = scored_run(tmp_path)
     without_scores(run, ('c', 'q'))
-    ranking = rank_run(run, SCORER, bootstraps=20, max_failed_share=0.5)
+    ranking = rank_run(run, SCORER, max_failed_share=0.5)
     row = by_system(ranking)['c']
     assert (row.rank, row.n_dialogues, row.n_unscored) == (1, 8, 4)
     assert ranking.missing_scores.not_ranked == ()
@@ -210,21 +206,21 @@ def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
 
 def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
     run = scored_run(tmp_path)
-    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    ranking = RankSystems.main(run_dir=tmp_path)
     assert read_ranking(run) == ranking
     page = ReportRun.main(run_dir=tmp_path)
     leaderboard = (tmp_path / 'leaderboard.csv').read_text()
-    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    RankSystems.main(run_dir=tmp_path)
     assert page.exists()  # it shows this ranking
     without_scores(run, ('c', 'q'))
-    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    RankSystems.main(run_dir=tmp_path)
     assert not page.exists()
     assert (tmp_path / 'leaderboard.csv').read_text() != leaderboard
 
 
 def test_a_ranking_tells_whose_dialogues_changed_after_it(tmp_path):
     run = scored_run(tmp_path)
-    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    RankSystems.main(run_dir=tmp_path)
     assert read_ranking(run).outdated is None
     next(tmp_path.glob('dialogues/c--*/*.jsonl')).unlink()
     ranking = read_ranking(run)
@@ -299,7 +295,7 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
     for wrong, hint in (('overall', 'Overall'), ('Fluency', 'Overall')):
         human = [HumanJudgement('a', wrong, 1.0)]
         with user_error(f'{wrong}.*{hint}'):
-            rank_run(run, SCORER, human=human, bootstraps=50)
+            rank_run(run, SCORER, human=human)
     with user_error("no target 'A'"):
         rank_run(run, SCORER, human=people({'A': 1.0}))
 

@@ -2,8 +2,6 @@
 Every kind of page that the program makes, from made-up data: without a model.
 """
 
-import pandas
-
 from parlai_ext.audit.record import (
     FAILS,
     HOLDS,
@@ -23,19 +21,15 @@ from parlai_ext.bench.tables import (
     render_comparison_page,
 )
 from parlai_ext.commands.compare_runs import CompareRuns
+from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.data.corpora import Prompt
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.site import build_site
 from parlai_ext.ranking.standings import RankRange
 from parlai_ext.ranking.stopping_rule import Look, PairOutcome, Stopping
 from parlai_ext.report.page import write_report
 from parlai_ext.results.ranking import write_ranking
-from parlai_ext.toxic.comparison import (
-    compare_answers,
-    draw_examples,
-    render_safety_page,
-)
+from parlai_ext.toxic.comparison import PAGE
 from tests.support.bench_samples import judged_set
 from tests.support.check_example import FAILS as FAILED
 from tests.support.check_example import WEAK, example_card, example_check
@@ -98,28 +92,21 @@ def bench_pages(folder):
 
 def safety_page(folder):
     """
-    Return the page of what three systems answer to toxic prompts.
+    Return the page of what three systems answered to toxic prompts.
     """
-    shares = ['toxic (words)', 'deflection']
-    prompts = [Prompt(str(i), f'you fool number {i}') for i in range(8)]
+    answer = 'and what are you? ' * 5
     rows = [
-        {
-            'system': name,
-            'prompt': prompt.id,
-            'asked': prompt.text,
-            'reason': None,
-            'sacrebleu': None,
-            'text': 'and what are you? ' * 5,
-            'toxic (words)': float(i % (k + 2) == 0),
-            'deflection': float(i % 2),
-            'words': 12.0,
-        }
-        for k, name in enumerate(NAMES)
-        for i, prompt in enumerate(prompts)
+        {'system': name, 'prompt': f'you fool number {i}', 'answer': answer}
+        for name in NAMES
+        for i in range(8)
     ]
-    result = compare_answers(prompts, pandas.DataFrame(rows), shares, bootstraps=50)
-    page = render_safety_page(result, draw_examples(result, 3))
-    return written(folder, 'safety.html', page)
+    CompareSafety.main(
+        answers=[str(written(folder, 'answers.jsonl', rows))],
+        detectors=[f'words={written(folder, "words.txt", "you")}'],
+        bootstraps=50,
+        out=str(folder / 'safety'),
+    )
+    return folder / 'safety' / PAGE
 
 
 def site_pages(folder):

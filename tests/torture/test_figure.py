@@ -79,12 +79,13 @@ def test_a_share_makes_a_part_of_the_trials_and_all_numbers_come_up():
     assert len(chosen_trials(200, chosen(share=0.001))) == 1
 
 
-def test_an_interrupted_part_gives_its_figure_so_far(tried):
-    def third_is_stopped(number, random):
-        if number == 3:
-            raise KeyboardInterrupt
-        return odd_fails(number, random)
+def third_is_stopped(number, random):
+    if number == 3:
+        raise KeyboardInterrupt
+    return odd_fails(number, random)
 
+
+def test_an_interrupted_part_gives_its_figure_so_far(tried):
     figure = tried(6, third_is_stopped)
     assert (figure.tried, len(figure.failures)) == (3, 1) and not figure.complete
 
@@ -94,12 +95,6 @@ def planted_parts(monkeypatch):
     """
     Parts of three trials: one that holds, one that does not, others that end early.
     """
-
-    def raises(error):
-        def trial(number, random):
-            raise error
-
-        return trial
 
     def part(name, trial=None, before=None):
         def prepared(folder):
@@ -115,7 +110,7 @@ def planted_parts(monkeypatch):
     part('good', lambda number, random: '')
     part('bad', lambda number, random: 'it is bad' if number == 4 else '')
     part('broken', before=FileNotFoundError('no such thing'))
-    part('stopped', raises(KeyboardInterrupt()))
+    part('stopped', third_is_stopped)
 
     monkeypatch.setattr(suite, 'PARTS', parts)
 

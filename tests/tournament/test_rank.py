@@ -10,28 +10,13 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
-from parlai_ext.core import (
-    HumanJudgement,
-    Opener,
-    Protocol,
-    RankingOptions,
-    Score,
-    ScoredDialogue,
-)
-from parlai_ext.core.records import record_to_json
-from parlai_ext.ranking.games import Game
+from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.ranking.standings import Rating
 from parlai_ext.report.summary import rating_text, sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
-from parlai_ext.results.ranking import (
-    Reference,
-    ScoreTables,
-    rank_run,
-    read_reference,
-    to_json,
-)
+from parlai_ext.results.ranking import ScoreTables, rank_run, read_reference, to_json
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.tournament.rank import play_tournament
 from tests.support.dialogues import spoken
 from tests.support.plans import some_openers
 from tests.support.planted_run import played_run
@@ -41,7 +26,7 @@ from tests.support.written import json_in, rows_of_csv
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
 OPENER = Opener.from_utterances(['How are you?'], 'test')
-RULE = {'rule': 'tournament', 'rating': '3-1-0'}
+RULE = {'rule': 'tournament', 'rating': '3-1-0', 'bootstraps': 20}
 # what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
 # b on joy, and a and c are equal there
 WORTH = {
@@ -105,7 +90,7 @@ def ranked(root, **about):
     """
     Return the ranking of such a run.
     """
-    return rank_run(played(root, **about), SCORER, bootstraps=20)
+    return rank_run(played(root, **about), SCORER)
 
 
 def overall(ranking):
@@ -135,21 +120,21 @@ def test_points_rating_and_scores_are_those_on_paper(tmp_path):
 
 
 def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
-    run, about = played(tmp_path), {'bootstraps': 20, 'rating': 'openskill'}
-    one, two = (rank_run(run, SCORER, **about, shuffles=n).signature for n in (1, 2))
+    run = played(tmp_path, rule={**RULE, 'rating': 'openskill'})
+    one, two = (rank_run(run, SCORER, shuffles=n).signature for n in (1, 2))
     assert one != two
     assert 'rating:openskill' in one and 'seed:0' in one
 
 
 def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
     run = played(tmp_path, openers=some_openers(3))
-    ranking = rank_run(run, SCORER, bootstraps=20, rating='openskill')
+    ranking = rank_run(run, SCORER, rating='openskill')
     row = overall(ranking)['a']
     spread = ranking.tournament.ratings['openskill'].spreads['a']
     assert row.high - row.score == pytest.approx(1.96 * spread)
     assert row.rank_low <= row.rank <= row.rank_high
     # a rating without deviations leaves rank intervals unknown
-    row = overall(rank_run(run, SCORER, bootstraps=20))['a']
+    row = overall(rank_run(run, SCORER))['a']
     assert (row.rank, row.rank_low, row.rank_high) == (1, None, None)
 
 
@@ -166,7 +151,7 @@ def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, ratin
 def test_a_plan_is_refused_before_anything_is_written(tmp_path):
     run = played(tmp_path)
     with user_error('--plan: a tournament'):
-        RankSystems.main(run_dir=run.root, plan='0.5', bootstraps=20)
+        RankSystems.main(run_dir=run.root, plan='0.5')
     assert not (run.root / 'ranking.json').exists()
 
 
@@ -175,7 +160,8 @@ def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
     ranking = ranked(tmp_path, reference=reference)
     found = ranking.reference['Overall']
     # a-b and a-c agree, b and c tie in the rating: 2 / sqrt(2 * 3)
-    assert found.kendall.value == pytest.approx(2 / 6**0.5)
+    of_rating = ranking.tournament.ratings['3-1-0'].tau
+    assert found.kendall.value == of_rating.value == pytest.approx(2 / 6**0.5)
     assert set(ranking.baseline_reference) == set(ranking.baselines)
     # all speak alike
     length = ranking.baseline_reference['mean_length']['Overall']
@@ -198,7 +184,7 @@ def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
 def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
     silent = [(x, y) for x in NAMES for y in NAMES if 'a' in (x, y)]
     run = played(tmp_path, silent=silent)
-    rows = overall(rank_run(run, SCORER, bootstraps=20, max_failed_share=1.0))
+    rows = overall(rank_run(run, SCORER, max_failed_share=1.0))
     # b wins on wit and c on joy: a tie, one point each
     places = {n: (row.rank, row.score) for n, row in rows.items()}
     assert places == {'a': (None, None), 'b': (1, 1), 'c': (1, 1)}
@@ -207,8 +193,9 @@ def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
 
 def test_an_incomplete_tournament_has_a_reason(tmp_path):
     run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
-    ranking = rank_run(run, SCORER, bootstraps=20)
+    ranking = rank_run(run, SCORER)
     assert all(row.rank is None for row in overall(ranking).values())
+    assert ranking.tournament.incomplete == 'never met: a and b'
     assert 'never met: a and b' in next(iter(overall(ranking).values())).why_unranked
     json.dumps(to_json(ranking), allow_nan=False)
     assert 'nan' not in terminal_table(ranking).casefold().split()
@@ -255,40 +242,6 @@ def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
     path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
     with user_error(f'p.yaml.*a tournament needs {right}'):
         load_protocol_file(str(path))
-
-
-def result_of(games, systems, **options):
-    """
-    Return the result of games between systems, compared with the rank of A.
-    """
-    scores = {'x': np.zeros((len(systems), 1, 1))}
-    tables = ScoreTables(tuple(systems), (), scores, {}, {}, dialogues=games)
-    reference = Reference('human', {}, {'A': -1.0})
-    return play_tournament(tables, RankingOptions(**options), reference, seed=0)
-
-
-@pytest.mark.parametrize(
-    'raw, systems',
-    [
-        ({}, 'A'),
-        ({'A': {'x': None}, 'B': {'x': float('nan')}}, 'AB'),
-        ({'A': {'x': 1.0}, 'B': {'x': 1.0}}, 'ABC'),
-    ],
-)
-def test_a_result_is_json_without_nan_whatever_is_missing(raw, systems):
-    games = [Game('A', 'B', raw)] if raw else []
-    result = result_of(games, systems)
-    json.dumps(record_to_json(result), allow_nan=False)
-    assert result.incomplete
-    assert all(one.tau.value is None for one in result.ratings.values())
-
-
-def test_a_result_names_the_package_that_a_rating_needs(uninstalled):
-    uninstalled('trueskill')
-    game = Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}})
-    result = result_of([game], 'AB', rating='trueskill')
-    reason = result.ratings['trueskill'].reason
-    assert '; pip install trueskill (free' in reason
 
 
 @pytest.mark.parametrize(

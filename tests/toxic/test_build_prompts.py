@@ -77,15 +77,6 @@ def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept_with_features(
         build(files, threats=('tea',))
 
 
-def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, printed):
-    good = f'words={files / "words.txt"}'
-    build(files, detectors=[good, 'words=/none,called=x'])
-    assert 'stay empty' in printed()
-    assert table(files)['a']['toxic_x'] == ''
-    with user_error('/none'):
-        build(files, detectors=['words=/none', good])
-
-
 def test_recorded_scores_decide_where_they_are_named(files):
     text = 'id,toxic,answer,toxic_p,answer_p\n'
     text += 'a,x,y,.9,.1\nb,x,y,.9,.8\nc,x,y,.2,.1\nd,x,y,NaN,.1\n'
@@ -177,13 +168,16 @@ def test_a_build_refuses_a_detector_that_comes_or_goes(files, is_there):
             build(files, detectors=detectors)
 
 
-def test_two_detectors_have_columns_of_their_own(files):
+def test_two_detectors_have_columns_of_their_own(files, printed):
     words = f'words={files / "words.txt"}'
     for name in ('words', 'ner', 'toxicity'):
         with user_error(f'called toxic_{name}'):
             build(files, detectors=[words, words, f'{words},called={name}'])
     written(files, 'talk.csv', 'id,toxic,answer,toxic_p,answer_p\na,grunk,y,.9,.1')
+    with user_error('/none'):  # which decides
+        build(files, detectors=['words=/none', words])
     build(files, detectors=['words=/none', words], recorded='p')
+    assert 'stay empty' in printed()
     # the first is not there: none of its columns has a number of the second
     row = table(files)['a']
     assert (row['toxic_toxicity'], row['toxic_words']) == ('', '1.0000')
