@@ -6,14 +6,13 @@ Nothing is imported early, and a module that is never used is never touched.
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cache, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 Fix = Callable[..., Any]
-FIXED = '_fixed_by_parlai_ext'
 FIXES: dict[str, list[Fix]] = {}  # module name -> functions that change the module
 
 
@@ -54,26 +53,24 @@ def replaces(module: str, method: str) -> Callable[[Fix], Fix]:
     return register
 
 
+@cache
 def apply() -> None:
     """
     Fix the modules that are imported already, and the others when they are imported.
+    Further calls do nothing.
     """
     for name in FIXES:
         if name in sys.modules:
             fix_module(sys.modules[name])
-    if not any(isinstance(finder, AfterImport) for finder in sys.meta_path):
-        sys.meta_path.insert(0, AfterImport())
+    sys.meta_path.insert(0, AfterImport())
 
 
 def fix_module(module: ModuleType) -> None:
     """
-    Run the fixes of ``module``; a second call does nothing.
+    Run the fixes of ``module``.
     """
-    if hasattr(module, FIXED):
-        return
     for fix in FIXES[module.__name__]:
         fix(module)
-    setattr(module, FIXED, True)
 
 
 class AfterImport(MetaPathFinder):

@@ -17,6 +17,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext import zoo_configs
 from parlai_ext.compat.after_import import fixes, replaces
 from parlai_ext.core import UserError, frozen, shortened
 from parlai_ext.view.progress import bar_settings
@@ -612,7 +613,19 @@ def block_context_of_own_dialogue(original: Any, self: Any, batch: Any) -> Any:
     return context.repeat_interleave(turns.to(context.device), dim=0)
 
 
-# --- the worlds of our tasks, which ParlAI does not find, and their logs --------------
+# --- our presets and the worlds of our tasks, which ParlAI does not find; their logs --
+
+
+@replaces('parlai.core.opt', 'Opt.load_init')
+def find_our_presets(original: Any, optfile: str) -> Any:
+    """
+    ParlAI looks for presets (``-o``) in its own packages only (core/opt.py:144). The
+    fix finds those of `zoo_configs`, too.
+    """
+    ours = zoo_configs.HOME / f'{optfile}.opt'
+    if os.path.exists(optfile) or not ours.is_file():
+        return original(optfile)
+    return original.__self__.load(str(ours))
 
 
 @fixes('parlai.core.loader')

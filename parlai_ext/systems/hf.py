@@ -7,7 +7,7 @@ import copy
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from itertools import takewhile
 from typing import Any
@@ -17,11 +17,9 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     GenerationConfig,
-    LogitsProcessor,
     LogitsProcessorList,
     NoRepeatNGramLogitsProcessor,
     RepetitionPenaltyLogitsProcessor,
-    StoppingCriteria,
     StoppingCriteriaList,
 )
 
@@ -356,59 +354,20 @@ def penalty_processors(
     """
     width = mask.shape[1]
 
-    def reply(ids: torch.Tensor) -> torch.Tensor:
-        return ids[:, width:]
-
     def unpadded(ids: torch.Tensor) -> torch.Tensor:
         real = mask.repeat_interleave(len(ids) // len(mask), 0).to(ids.device).bool()
         last = ids[:, width - 1 : width]  # padding is on the left
-        return torch.cat([torch.where(real, ids[:, :width], last), reply(ids)], dim=1)
+        prompt = torch.where(real, ids[:, :width], last)
+        return torch.cat([prompt, ids[:, width:]], dim=1)
 
     processors = LogitsProcessorList()
     if (config.repetition_penalty or 1.0) != 1.0:
         penalty = RepetitionPenaltyLogitsProcessor(config.repetition_penalty)
-        processors.append(Seeing(penalty, unpadded))
+        processors.append(lambda ids, scores: penalty(unpadded(ids), scores))
     if (config.no_repeat_ngram_size or 0) > 0:
         block = NoRepeatNGramLogitsProcessor(config.no_repeat_ngram_size)
-        processors.append(Seeing(block, reply))
+        processors.append(lambda ids, scores: block(ids[:, width:], scores))
     return processors
-
-
-@dataclass(eq=False)
-class Seeing(LogitsProcessor):
-    """
-    A processor that sees other tokens than there are.
-    """
-
-    inner: LogitsProcessor
-    seen: Callable[[torch.Tensor], torch.Tensor]
-
-    def __call__(
-        self, input_ids: torch.LongTensor, scores: torch.FloatTensor
-    ) -> torch.FloatTensor:
-        """
-        Return the next token's scores as the inner processor changes them.
-        """
-        return self.inner(self.seen(input_ids), scores)
-
-
-@dataclass(eq=False)
-class AtStopString(StoppingCriteria):
-    """
-    Ends a row when its reply holds a stop string; the others go on.
-    """
-
-    decode: Callable[..., str]
-    stop: Sequence[str]
-    start: int
-
-    def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
-        """
-        Return, for each row, True if its reply holds a stop string.
-        """
-        texts = map(self.decode, input_ids[:, self.start :].tolist())
-        over = [ends_at(text, self.stop) is not None for text in texts]
-        return torch.tensor(over, device=input_ids.device)
 
 
 @frozen
@@ -619,13 +578,19 @@ class ReplyGenerator:
         # given as an argument, transformers would mix it with the model's own
         model.generation_config = config
         stop = self.style.stop
-        criteria = [AtStopString(decode, stop, start)] if stop else []
+
+        def have_ended(ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+            # a row ends when its reply holds a stop string; the others go on
+            texts = map(decode, ids[:, start:].tolist())
+            over = [ends_at(text, stop) is not None for text in texts]
+            return torch.tensor(over, device=ids.device)
+
         with quiet():
             output = model.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
                 logits_processor=processors,
-                stopping_criteria=StoppingCriteriaList(criteria),
+                stopping_criteria=StoppingCriteriaList([have_ended] if stop else []),
             )
         return output[:, start:].tolist()
 

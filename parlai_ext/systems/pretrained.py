@@ -65,7 +65,13 @@ def read(
     unused = ('pooler.',) if kind else ()
     seq2seq = config.is_encoder_decoder
     kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
-    arguments = {**extra, 'config': config, 'output_loading_info': True}
+    arguments = {
+        **extra,
+        'local_files_only': True,
+        'trust_remote_code': trust,
+        'config': config,
+        'output_loading_info': True,
+    }
     with (
         _reading(folder, trust),
         _without_pickles(folder) as home,
@@ -74,7 +80,7 @@ def read(
     ):
         # weights of a pooling layer that are missing are drawn alike in every process
         torch.random.default_generator.manual_seed(POOLER_SEED)
-        model, info = kind.from_pretrained(home, **_local_only(trust), **arguments)
+        model, info = kind.from_pretrained(home, **arguments)
     missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
     if missing:  # it would talk at random
         raise UserError(
@@ -93,9 +99,10 @@ def read_description(folder: Path, *, trust: bool = False) -> tuple[Any, Any]:
     :param trust: as of `read`.
     :raises UserError: as `read` does.
     """
+    arguments = {'local_files_only': True, 'trust_remote_code': trust}
     with _reading(folder, trust):
         with _errors_of_part('config', folder):
-            config = AutoConfig.from_pretrained(folder, **_local_only(trust))
+            config = AutoConfig.from_pretrained(folder, **arguments)
         # which transformers would fetch and run without asking for the trust that it
         # asks for elsewhere
         parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
@@ -107,7 +114,7 @@ def read_description(folder: Path, *, trust: bool = False) -> tuple[Any, Any]:
                 f'the hub{ON_REQUEST}'
             )
         with _errors_of_part('tokenizer', folder):
-            tokenizer = AutoTokenizer.from_pretrained(folder, **_local_only(trust))
+            tokenizer = AutoTokenizer.from_pretrained(folder, **arguments)
     if {*tokenizer.get_vocab().values()} <= {*tokenizer.all_special_ids}:
         raise UserError(f'hf_model: there is no tokenizer in {folder}')
     return config, tokenizer
@@ -139,13 +146,6 @@ def _without_pickles(folder: Path) -> Iterator[Path]:
         index = {'metadata': {}, 'weight_map': parts}
         (home / hub.WEIGHTS[1]).write_text(json.dumps(index), 'utf-8')
         yield home
-
-
-def _local_only(trust: bool) -> dict[str, Any]:
-    """
-    Return the arguments of `from_pretrained` by which nothing is fetched.
-    """
-    return {'local_files_only': True, 'trust_remote_code': trust}
 
 
 @contextmanager

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from parlai_ext.core import DATA_ERRORS, JsonObject, shortened
-from parlai_ext.systems.chat.messages import (
-    Alternatives,
-    ChatStyle,
-    ChatTurn,
-    messages,
-)
-from parlai_ext.systems.remote.settings import (
-    RemoteReply,
-    Settings,
-    read_answer,
-)
+from parlai_ext.systems.chat.messages import Alternatives, ChatStyle, ChatTurn, messages
+from parlai_ext.systems.remote.settings import RemoteReply, Settings, read_answer
 
 MOST_STOPS = 4  # OpenAI takes no more; the reply is cut at the others here
 # codes of a refusal that concerns one conversation and not the whole system
