@@ -14,7 +14,7 @@ from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.core.protocol import Protocol, RankingOptions
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.games import Game
-from parlai_ext.ranking.standings import Rating
+from parlai_ext.ranking.ratings import Rating
 from parlai_ext.report.summary import rating_text, sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
 from parlai_ext.results.ranking import (
