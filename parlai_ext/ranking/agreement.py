@@ -733,9 +733,9 @@ def agreement_of_halves(
     """
     import pandas as pd
 
-    rows = (
+    rows = [
         (points[unit], *one) for unit, own in annotations.items() for one in own.items()
-    )
+    ]
     given = pd.DataFrame(rows, columns=['point', 'annotator', 'value'])
     sizes = given['point'].nunique(), given['annotator'].nunique()
     if sizes[1] < 2:
