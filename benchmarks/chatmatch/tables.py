@@ -22,8 +22,7 @@ from parlai_ext.ranking.agreement import (
 )
 from parlai_ext.ranking.baselines import mean_length, repeated_share
 from parlai_ext.ranking.games import RawScores, Tournament, award_points, mean_raw
-from parlai_ext.ranking.ratings import rank_values, rate, sum_of_ranks
-from parlai_ext.ranking.standings import Rating
+from parlai_ext.ranking.ratings import Rating, rank_values, rate, sum_of_ranks
 from parlai_ext.scoring.chatmatch import ChatMatch, distinct
 from parlai_ext.view import shown_table
 

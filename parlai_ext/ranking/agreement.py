@@ -731,26 +731,25 @@ def agreement_of_halves(
     :param annotations: unit -> annotator -> value.
     :param points: the point, such as a system, of each unit.
     """
-    annotators = sorted({name for given in annotations.values() for name in given})
-    names = sorted({points[unit] for unit in annotations}, key=str)
-    sizes = len(names), len(annotators)
-    if len(annotators) < 2:
-        reason = f'{len(annotators)} annotator; halves need two or more'
+    import pandas as pd
+
+    rows = [
+        (points[unit], *one) for unit, own in annotations.items() for one in own.items()
+    ]
+    given = pd.DataFrame(rows, columns=['point', 'annotator', 'value'])
+    sizes = given['point'].nunique(), given['annotator'].nunique()
+    if sizes[1] < 2:
+        reason = f'{sizes[1]} annotator; halves need two or more'
         return AnnotatorAgreement(None, *sizes, reason=reason)
-    row, column = ({name: i for i, name in enumerate(n)} for n in (names, annotators))
-    counted = [len(given) for given in annotations.values()]
-    places = (
-        np.repeat([row[points[unit]] for unit in annotations], counted),
-        [column[name] for given in annotations.values() for name in given],
-    )
-    values = [value for given in annotations.values() for value in given.values()]
+    # in the order of their names
+    places = given.groupby('point').ngroup(), given.groupby('annotator').ngroup()
     sums, counts = (
         scipy.sparse.csr_array((data, places), shape=sizes)
-        for data in (np.array(values, float), np.ones(len(values)))
+        for data in (given['value'].to_numpy(float), np.ones(len(given)))
     )
     rng = np.random.default_rng(seed)
-    order = np.argsort(rng.random((DIVISIONS, len(annotators))), axis=1)
-    in_first = order < len(annotators) // 2
+    order = np.argsort(rng.random((DIVISIONS, sizes[1])), axis=1)
+    in_first = order < sizes[1] // 2
     correlations = _half_correlations(sums, counts, in_first)
     if not len(correlations):
         reason = f'no division leaves {FEWEST} points that differ in both halves'

@@ -17,17 +17,17 @@ for skills.
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from importlib import import_module, metadata, util
 from itertools import compress
 
 import numpy as np
 import scipy
 
-from parlai_ext.core import signature_line
+from parlai_ext.core import frozen, signature_line
+from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.games import Tournament
 from parlai_ext.ranking.intervals import Floats, json_number, round_off_noise
-from parlai_ext.ranking.standings import Rating
 from parlai_ext.view import count_of
 
 SHUFFLES = 3
@@ -43,6 +43,25 @@ NO_TRUESKILL = (
     'rating trueskill: the package is not installed; pip install trueskill (free for '
     'non-commercial use only)'
 )
+
+
+@frozen(kw_only=True)
+class Rating:
+    """
+    A value for each system of a tournament, larger is better, with ranks; or the reason
+    why there is none.
+
+    `spreads` holds standard deviations where the method knows them. `signature` fixes
+    every number. `tau` is Kendall's tau-b with human ranks, where there are any.
+    """
+
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    spreads: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, float | None] = field(default_factory=dict)
+    reason: str | None = None
+    signature: str
+    notes: tuple[str, ...] = ()
+    tau: Correlation | None = None
 
 
 def rate(

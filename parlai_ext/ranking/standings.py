@@ -22,8 +22,8 @@ and count as a sample, in 17 % with 4 partners and 9 % with 8.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, permutations
 from typing import Any
@@ -33,7 +33,6 @@ import scipy
 
 from parlai_ext.core import frozen, is_floor
 from parlai_ext.core.records import keys
-from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.intervals import (
     FEWEST_FOR_OTHERS,
     FEWEST_OPENERS,
@@ -492,25 +491,6 @@ class Standing:
         if self.rank_low is None or self.rank_low == self.rank_high:
             return str(self.rank)
         return f'{self.rank} ({self.rank_low}–{self.rank_high})'
-
-
-@frozen(kw_only=True)
-class Rating:
-    """
-    A value for each system of a tournament, larger is better, with ranks; or the reason
-    why there is none.
-
-    `spreads` holds standard deviations where the method knows them. `signature` fixes
-    every number. `tau` is Kendall's tau-b with human ranks, where there are any.
-    """
-
-    values: Mapping[str, float | None] = field(default_factory=dict)
-    spreads: Mapping[str, float] = field(default_factory=dict)
-    ranks: Mapping[str, float | None] = field(default_factory=dict)
-    reason: str | None = None
-    signature: str
-    notes: tuple[str, ...] = ()
-    tau: Correlation | None = None
 
 
 def rank_dimension(

@@ -34,7 +34,6 @@ from parlai_ext.core import (
 from parlai_ext.ranking.standings import CellMean, best_first
 from parlai_ext.report import judge, summary
 from parlai_ext.report.plot import axis_over
-from parlai_ext.report.summary import leaders_on
 from parlai_ext.report.table import file_table, leaderboard_csv
 from parlai_ext.report.view import (
     PAGE,
@@ -99,7 +98,7 @@ def pairs_section(view: RankingView) -> Section | None:
     """
     Return the section with the differences of all pairs of systems, by their names.
     """
-    few = (leaders_on(view.ranking, name).few_partners for name in view.details)
+    few = (summary.leaders_on(view.ranking, name).few_partners for name in view.details)
     return _section(
         view,
         lambda names, one: {'pairs': one.pairs} if len(names) > 1 else {},

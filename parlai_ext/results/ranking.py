@@ -56,9 +56,8 @@ from parlai_ext.ranking.intervals import (
     Sampling,
     distinct_openers,
 )
-from parlai_ext.ranking.ratings import rank_values
+from parlai_ext.ranking.ratings import Rating, rank_values
 from parlai_ext.ranking.standings import (
-    Rating,
     ScoreBounds,
     Separation,
     Standing,

@@ -14,9 +14,14 @@ from parlai_ext.core import PART_SEPARATOR, RankingOptions, UserError, is_floor
 from parlai_ext.ranking.agreement import correlate_with_ranks
 from parlai_ext.ranking.games import award_points, mean_raw
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_means
-from parlai_ext.ranking.ratings import FOOTBALL, NORMAL_BOUND, rate, sum_of_ranks
-from parlai_ext.ranking.standings import (
+from parlai_ext.ranking.ratings import (
+    FOOTBALL,
+    NORMAL_BOUND,
     Rating,
+    rate,
+    sum_of_ranks,
+)
+from parlai_ext.ranking.standings import (
     Standing,
     rank_ranges,
     ranks_by_score,

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from parlai_ext.core import Opener, Score, ScoredDialogue
 from parlai_ext.ranking.intervals import Estimate
-from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
+from parlai_ext.ranking.ratings import Rating
+from parlai_ext.ranking.standings import ScoreBounds, Separation, Standing
 from parlai_ext.results.ranking import Agreement, Failures, Ranking, TournamentResult
 from tests.support.dialogues import spoken
 from tests.support.planted_run import played_run

@@ -12,7 +12,7 @@ import pytest
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.ranking.standings import Rating
+from parlai_ext.ranking.ratings import Rating
 from parlai_ext.report.summary import rating_text, sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
 from parlai_ext.results.ranking import ScoreTables, rank_run, read_reference, to_json
