@@ -528,8 +528,7 @@ class Budget:
             while self.tokens >= len(group) * width:
                 self.tokens //= 2
             gc.collect()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # does nothing where there is no GPU
         self._since_release += sum(widths)
         if self._since_release >= self.tokens:
             self._since_release = 0
@@ -1305,11 +1304,8 @@ def _only_rows(
         kept.append(hidden[rows.to(hidden.device)])
         return (kept[0][:num_passed].unsqueeze(0), *given[1:])
 
-    hook = layer.register_forward_pre_hook(pick)
-    try:
+    with layer.register_forward_pre_hook(pick):
         yield kept
-    finally:
-        hook.remove()
 
 
 # --- checks that a model reads a tree of tokens as it reads plain text ----------------
