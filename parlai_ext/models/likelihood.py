@@ -26,6 +26,7 @@ from parlai_ext.core import (
     Answer,
     Question,
     UserError,
+    computed_once,
     content_id,
     frozen,
     grouped,
@@ -709,7 +710,6 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 LARGEST_TREE = 512  # nodes after the start; a single continuation may have more
 LARGEST_LOGITS = 2**22  # numbers that the output layer writes at once: 16 MB
-KNOWN_TREES = 256  # sets of continuations whose trees are remembered
 # a context, and the trees of its continuations
 TreesOfContext = tuple[Tokens, Sequence[TreePack]]
 
@@ -757,11 +757,6 @@ class EncoderDecoder(LikelihoodEngine):
     start: Tokens
     vocabulary: int
     device: torch.device
-
-    def __init__(self, *args: Any):
-        super().__init__(*args)
-        # FED asks for the same continuations every time
-        self.trees = lru_cache(KNOWN_TREES)(self.continuation_trees)
 
     def encode(self, xs: torch.Tensor, keys_values: bool) -> EncodedContexts:
         """
@@ -817,7 +812,12 @@ class EncoderDecoder(LikelihoodEngine):
                 known = places.setdefault(question.context, {})
                 known.setdefault(reply, len(known))
         wanted = [(ids, tuple(replies)) for ids, replies in places.items()]
-        contexts = [(ids, self.trees(replies)) for ids, replies in wanted]
+        # FED asks for the same continuations after every context
+        trees = computed_once(
+            lambda some: map(self.continuation_trees, some),
+            [replies for _, replies in wanted],
+        )
+        contexts = list(zip(places, trees, strict=True))
         widths = [len(ids) + max(len(one) for one in own) for ids, own in contexts]
         call = content_id(self.signature, wanted, self.greedy)
 

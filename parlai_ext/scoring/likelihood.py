@@ -9,7 +9,7 @@ exp(-score). Likely is not the same as good: bland and repeated responses are li
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -732,12 +732,15 @@ class Fed(JudgeScorer):
         :raises UserError: when it gives contexts no probability and they count.
         """
         super().load_models()
-        self.strings = None
+        labels = self.evidence_labels
+        self.question: Callable[[tuple[str, ...]], Question]
+        self.question = lambda context: Question(context, labels)
         if self.options.variant == 'original':
-            self.strings = OriginalStrings(self.judge)
-        self.chat = None
+            strings = OriginalStrings(self.judge)
+            self.question = lambda context: strings.question(context, labels)
         if self.options.judge_format == 'chat':
-            self.chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
+            chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
+            self.question = lambda turns: chat.question(as_turns(turns), False, labels)
         if self.options.scope == 'whole' and not gives_context(self.judge):
             raise UserError(NO_CONTEXT)
 
@@ -746,7 +749,7 @@ class Fed(JudgeScorer):
         Return the scores of each item. All are asked about in one call of the judge;
         with ``less: no_response`` a second one asks about them without the response.
         """
-        questions = [self._question(item.utterances) for item in items]
+        questions = [self.question(item.utterances) for item in items]
         whole = self.options.scope == 'whole'
         answers = self.judge.answer(questions, with_context=whole)
         rows = list(map(self._followup_scores, answers))
@@ -769,12 +772,12 @@ class Fed(JudgeScorer):
         """
         # in a chat template it is an empty message then, since two messages of a user
         # may not follow each other
-        silence = () if self.chat is None else ('',)
+        silence = () if self.options.judge_format == 'plain' else ('',)
         silent = [
             item.context if item.response is None else (*item.context, *silence)
             for item in items
         ]
-        answers = self.judge.answer(list(map(self._question, silent)))
+        answers = self.judge.answer(list(map(self.question, silent)))
         return map(self._followup_scores, answers)
 
     def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
@@ -804,13 +807,6 @@ class Fed(JudgeScorer):
             or score.utterance_index in last_of_parity.values()
         )
         return replace(scored, scores=kept)
-
-    def _question(self, context: tuple[str, ...]) -> Question:
-        if self.chat is not None:
-            return self.chat.question(as_turns(context), False, self.evidence_labels)
-        if self.strings is not None:
-            return self.strings.question(context, self.evidence_labels)
-        return Question(context, self.evidence_labels)
 
     def _followup_scores(self, answer: Answer) -> tuple[float | None, ...]:
         """
