@@ -920,7 +920,7 @@ class Causal(LikelihoodEngine):
         self.takes_cache = True
         self.states: LayerStates | None = None  # kept by the call under way
         self._call, self._n_packs = '', 0  # the call under way
-        self.masks = TreeMasks.from_model(model)
+        self.masks = TreeMasks(model)
         self.layer = model.get_output_embeddings()
         self.device = model.get_input_embeddings().weight.device
         self.width = int(model.config.get_text_config().hidden_size)
@@ -1211,32 +1211,22 @@ def reserved_positions(positions: int) -> int:
 FULL, SLIDING = 'full_attention', 'sliding_attention'
 
 
-@frozen
 class TreeMasks:
     """
-    The kind of attention mask that a model takes.
+    The kind of attention mask that a Hugging Face model takes.
 
-    :param kinds: of its layers; a model with several takes a mask for each by name.
-    :param window: how far back layers with a sliding window look.
-    :param additive: the dtype of masks that are added, or `None` for true and false.
+    :ivar kinds: of its layers; a model with several takes a mask for each by name.
+    :ivar window: how far back layers with a sliding window look.
+    :ivar additive: the dtype of masks that are added, or `None` for true and false.
+    :raises UserError: if one of its layers cannot read a tree.
     """
 
-    kinds: tuple[str, ...]
-    window: int | None
-    additive: torch.dtype | None
-
-    @classmethod
-    def from_model(cls, model: Any) -> 'TreeMasks':
-        """
-        Return the kind of mask that a Hugging Face model takes.
-
-        :raises UserError: if one of its layers cannot read a tree.
-        """
+    def __init__(self, model: Any):
         config = model.config.get_text_config()
-        window = getattr(config, 'sliding_window', None)
+        self.window: int | None = getattr(config, 'sliding_window', None)
         kinds = getattr(config, 'layer_types', None)
-        kinds = sorted(set(kinds or [SLIDING if window else FULL]))
-        unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
+        self.kinds = sorted(set(kinds or [SLIDING if self.window else FULL]))
+        unknown = [kind for kind in self.kinds if kind not in (FULL, SLIDING)]
         # these take positions from the order of tokens in a row; `check_causal` tries
         # every model, for others that are not known here
         part = f'layers of {", ".join(unknown)}' if unknown else ''
@@ -1255,8 +1245,7 @@ class TreeMasks:
                 f'{type(model).__name__}: attention {attention!r} takes no mask of our '
                 'own; sdpa or eager would do'
             )
-        additive = None if attention == 'sdpa' else model.dtype
-        return cls(tuple(kinds), window, additive)
+        self.additive = None if attention == 'sdpa' else model.dtype
 
     def inputs(self, batch: TreeBatch, part: TreePass) -> dict[str, object]:
         """

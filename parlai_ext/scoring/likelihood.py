@@ -11,7 +11,6 @@ exp(-score). Likely is not the same as good: bland and repeated responses are li
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -736,8 +735,7 @@ class Fed(JudgeScorer):
         self.question: Callable[[tuple[str, ...]], Question]
         self.question = lambda context: Question(context, labels)
         if self.options.variant == 'original':
-            strings = OriginalStrings(self.judge)
-            self.question = lambda context: strings.question(context, labels)
+            self.question = original_questions(self.judge, labels)
         if self.options.judge_format == 'chat':
             chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
             self.question = lambda turns: chat.question(as_turns(turns), False, labels)
@@ -872,38 +870,35 @@ def evidence_labels(followups: FollowUps, polarity: str) -> tuple[str, ...]:
     )
 
 
-class OriginalStrings:
+def original_questions(
+    judge: LanguageModel, followups: Sequence[str]
+) -> Callable[[Sequence[str]], Question]:
     """
-    Contexts and follow-ups as the program of Mehri and Eskenazi (2020) writes them.
+    Return what makes the question of a context, in which contexts and follow-ups are
+    written as the program of Mehri and Eskenazi (2020) writes them.
 
         <|endoftext|> first utterance <|endoftext|> second <|endoftext|> follow-up
 
     One space on either side of each mark, none of them after the follow-up. The judge's
     tokenizer, not ours, decides what becomes of the spaces. A mark parts the text: ids
     before it depend on nothing after it, so the follow-ups of a context share it, and
-    so do the turns of a dialogue.
+    so do the turns of a dialogue. The mark before a follow-up is the context's.
     """
+    tokenizer = decoder_tokenizer(
+        judge,
+        'fed: variant original takes the loss of context and follow-up: the judge '
+        'must be a decoder-only model; variant bipartite would do',
+    )
+    mark = tokenizer.eos_token
+    if not mark:
+        raise UserError('fed: variant original needs a judge with an end token')
+    continuations = tuple(plain_ids(tokenizer, f'{mark} {f}')[1:] for f in followups)
 
-    def __init__(self, judge: LanguageModel):
-        self.tokenizer = decoder_tokenizer(
-            judge,
-            'fed: variant original takes the loss of context and follow-up: the judge '
-            'must be a decoder-only model; variant bipartite would do',
-        )
-        if not self.tokenizer.eos_token:
-            raise UserError('fed: variant original needs a judge with an end token')
-        self.mark = self.tokenizer.eos_token
-        self.followup_ids = cache(
-            lambda text: plain_ids(self.tokenizer, f'{self.mark} {text}')[1:]
-        )
+    def question(utterances: Sequence[str]) -> Question:
+        turns = ''.join(f'{mark} {text} ' for text in utterances)
+        return Question(plain_ids(tokenizer, turns + mark), continuations)
 
-    def question(self, utterances: Sequence[str], followups: Sequence[str]) -> Question:
-        """
-        Return the question of one context; the mark before the follow-up is its own.
-        """
-        turns = ''.join(f'{self.mark} {text} ' for text in utterances)
-        continuations = tuple(map(self.followup_ids, followups))
-        return Question(plain_ids(self.tokenizer, turns + self.mark), continuations)
+    return question
 
 
 def _used(sides: Sides, polarity: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

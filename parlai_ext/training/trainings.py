@@ -425,7 +425,7 @@ class JudgeTraining(Training):
         num_left_out: int,
     ):
         self.num_left_out = num_left_out
-        self.masks = TreeMasks.from_model(network)
+        self.masks = TreeMasks(network)
         torch.manual_seed(options.seed)
         self.model = with_adapters(network, options).train()
         self.options = options
