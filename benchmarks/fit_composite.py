@@ -41,7 +41,7 @@ from parlai_ext.scoring.learned import (
     Composite,
     Scale,
 )
-from parlai_ext.scoring.score_run import BATCH, ItemWork, item_id, stored_scores
+from parlai_ext.scoring.score_run import ItemWork, item_id, stored_scores
 from parlai_ext.view.progress import bar_of
 
 FIT = (
@@ -128,7 +128,7 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
         ):
             by_id = {item_id(item): item for item in items}
             work = ItemWork(scorer, bar, with_evidence=True)
-            work.score_missing(kept, by_id, BATCH)
+            work.score_missing(kept, by_id)
         scores = [kept.scores[item_id(item)] for item in items]
         rows = np.array([[v or 0.0 for v in one.evidence] for one in scores])
         return rows[:, :-1], rows[:, -1]

@@ -16,6 +16,7 @@ where the cache lacks it, and replaces parlai_ext/zoo_configs/learned/shipped.
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ from parlai_ext.scoring.learned import (
     LearnedOptions,
 )
 from parlai_ext.store import write_file
-from parlai_ext.training.fit_judge import InputCache, write_judge
+from parlai_ext.training.fit_judge import kept_inputs, write_judge
 from parlai_ext.view import number
 
 JUDGE, ENCODER = 'smollm2-135m-q4', 'mpnet'
@@ -85,12 +86,13 @@ def read_material(opt: argparse.Namespace) -> Material:
     Return all sets and copies; what is not in the cache is read by the models.
     """
     folder = Path(opt.data)
-    cache = InputCache(Path(opt.cache), opt.judge, opt.encoder, ModelHandle())
+    judge = LearnedOptions(opt.judge, opt.encoder)
+    read = partial(kept_inputs, Path(opt.cache), judge, ModelHandle())
     sets = {name: read_set(folder, name) for name in SETS}
     copies = {name: source.read(folder) for name, source in COPIES.items()}
     inputs = {
-        **{name: cache.inputs(name, one.items) for name, one in sets.items()},
-        **{n: cache.inputs(n, [c.item for c in some]) for n, some in copies.items()},
+        **{name: read(name, one.items) for name, one in sets.items()},
+        **{n: read(n, [c.item for c in some]) for n, some in copies.items()},
     }
     return Material(sets, copies, inputs, read_adapted(Path(opt.cache) / 'adapter'))
 

@@ -83,7 +83,6 @@ class FitJudge(Command):
         judge = read_weights(given.weights)
         annotated = [one for one in self.annotated() if one.items]
         self.require_enough(annotated)
-        options = LearnedOptions(weights=given.weights)
         items = f'{len(annotated)} items of {self.source}'
         items += f' for {given.quality}' if given.quality else ''
         about = {
@@ -93,15 +92,13 @@ class FitJudge(Command):
         out = Path(given.out)
         fit_judge.refuse_other_judge(out, about)
         with locked(out / '.lock'):
-            cache = fit_judge.InputCache(
+            inputs = fit_judge.kept_inputs(
                 out / 'inputs',
-                options.judge_model_file,
-                options.encoder,
+                LearnedOptions(),
                 ModelHandle(self.machine),
+                'read',
+                [item for one in annotated for item in one.items],
                 judge.adapter,
-            )
-            inputs = cache.inputs(
-                'read', [item for one in annotated for item in one.items]
             )
             table = fit_judge.annotated_table(annotated, inputs, judge)
             report = fit_judge.fit_report(table)

@@ -8,7 +8,7 @@ of words. A classifier may also be a network of words.
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -924,16 +924,12 @@ def changed_layers(
 
     :raises AttributeError: when the network has no such layer.
     """
-    hooks = []
-    try:
+    with ExitStack() as hooks:
         for name, (down, up) in changes.items():
             layer = network.get_submodule(name)
             change = partial(_with_change, down.to(device), up.to(device))
-            hooks.append(layer.register_forward_hook(change))
+            hooks.enter_context(layer.register_forward_hook(change))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _with_change(

@@ -26,6 +26,7 @@ from parlai_ext.core import (
     Answer,
     Question,
     UserError,
+    computed_once,
     content_id,
     frozen,
     grouped,
@@ -528,8 +529,7 @@ class Budget:
             while self.tokens >= len(group) * width:
                 self.tokens //= 2
             gc.collect()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # does nothing where there is no GPU
         self._since_release += sum(widths)
         if self._since_release >= self.tokens:
             self._since_release = 0
@@ -710,7 +710,6 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 LARGEST_TREE = 512  # nodes after the start; a single continuation may have more
 LARGEST_LOGITS = 2**22  # numbers that the output layer writes at once: 16 MB
-KNOWN_TREES = 256  # sets of continuations whose trees are remembered
 # a context, and the trees of its continuations
 TreesOfContext = tuple[Tokens, Sequence[TreePack]]
 
@@ -758,11 +757,6 @@ class EncoderDecoder(LikelihoodEngine):
     start: Tokens
     vocabulary: int
     device: torch.device
-
-    def __init__(self, *args: Any):
-        super().__init__(*args)
-        # FED asks for the same continuations every time
-        self.trees = lru_cache(KNOWN_TREES)(self.continuation_trees)
 
     def encode(self, xs: torch.Tensor, keys_values: bool) -> EncodedContexts:
         """
@@ -818,7 +812,12 @@ class EncoderDecoder(LikelihoodEngine):
                 known = places.setdefault(question.context, {})
                 known.setdefault(reply, len(known))
         wanted = [(ids, tuple(replies)) for ids, replies in places.items()]
-        contexts = [(ids, self.trees(replies)) for ids, replies in wanted]
+        # FED asks for the same continuations after every context
+        trees = computed_once(
+            lambda some: map(self.continuation_trees, some),
+            [replies for _, replies in wanted],
+        )
+        contexts = list(zip(places, trees, strict=True))
         widths = [len(ids) + max(len(one) for one in own) for ids, own in contexts]
         call = content_id(self.signature, wanted, self.greedy)
 
@@ -921,7 +920,7 @@ class Causal(LikelihoodEngine):
         self.takes_cache = True
         self.states: LayerStates | None = None  # kept by the call under way
         self._call, self._n_packs = '', 0  # the call under way
-        self.masks = TreeMasks.from_model(model)
+        self.masks = TreeMasks(model)
         self.layer = model.get_output_embeddings()
         self.device = model.get_input_embeddings().weight.device
         self.width = int(model.config.get_text_config().hidden_size)
@@ -1212,32 +1211,22 @@ def reserved_positions(positions: int) -> int:
 FULL, SLIDING = 'full_attention', 'sliding_attention'
 
 
-@frozen
 class TreeMasks:
     """
-    The kind of attention mask that a model takes.
+    The kind of attention mask that a Hugging Face model takes.
 
-    :param kinds: of its layers; a model with several takes a mask for each by name.
-    :param window: how far back layers with a sliding window look.
-    :param additive: the dtype of masks that are added, or `None` for true and false.
+    :ivar kinds: of its layers; a model with several takes a mask for each by name.
+    :ivar window: how far back layers with a sliding window look.
+    :ivar additive: the dtype of masks that are added, or `None` for true and false.
+    :raises UserError: if one of its layers cannot read a tree.
     """
 
-    kinds: tuple[str, ...]
-    window: int | None
-    additive: torch.dtype | None
-
-    @classmethod
-    def from_model(cls, model: Any) -> 'TreeMasks':
-        """
-        Return the kind of mask that a Hugging Face model takes.
-
-        :raises UserError: if one of its layers cannot read a tree.
-        """
+    def __init__(self, model: Any):
         config = model.config.get_text_config()
-        window = getattr(config, 'sliding_window', None)
+        self.window: int | None = getattr(config, 'sliding_window', None)
         kinds = getattr(config, 'layer_types', None)
-        kinds = sorted(set(kinds or [SLIDING if window else FULL]))
-        unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
+        self.kinds = sorted(set(kinds or [SLIDING if self.window else FULL]))
+        unknown = [kind for kind in self.kinds if kind not in (FULL, SLIDING)]
         # these take positions from the order of tokens in a row; `check_causal` tries
         # every model, for others that are not known here
         part = f'layers of {", ".join(unknown)}' if unknown else ''
@@ -1256,8 +1245,7 @@ class TreeMasks:
                 f'{type(model).__name__}: attention {attention!r} takes no mask of our '
                 'own; sdpa or eager would do'
             )
-        additive = None if attention == 'sdpa' else model.dtype
-        return cls(tuple(kinds), window, additive)
+        self.additive = None if attention == 'sdpa' else model.dtype
 
     def inputs(self, batch: TreeBatch, part: TreePass) -> dict[str, object]:
         """
@@ -1305,11 +1293,8 @@ def _only_rows(
         kept.append(hidden[rows.to(hidden.device)])
         return (kept[0][:num_passed].unsqueeze(0), *given[1:])
 
-    hook = layer.register_forward_pre_hook(pick)
-    try:
+    with layer.register_forward_pre_hook(pick):
         yield kept
-    finally:
-        hook.remove()
 
 
 # --- checks that a model reads a tree of tokens as it reads plain text ----------------

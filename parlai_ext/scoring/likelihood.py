@@ -9,9 +9,8 @@ exp(-score). Likely is not the same as good: bland and repeated responses are li
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -732,12 +731,14 @@ class Fed(JudgeScorer):
         :raises UserError: when it gives contexts no probability and they count.
         """
         super().load_models()
-        self.strings = None
+        labels = self.evidence_labels
+        self.question: Callable[[tuple[str, ...]], Question]
+        self.question = lambda context: Question(context, labels)
         if self.options.variant == 'original':
-            self.strings = OriginalStrings(self.judge)
-        self.chat = None
+            self.question = original_questions(self.judge, labels)
         if self.options.judge_format == 'chat':
-            self.chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
+            chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
+            self.question = lambda turns: chat.question(as_turns(turns), False, labels)
         if self.options.scope == 'whole' and not gives_context(self.judge):
             raise UserError(NO_CONTEXT)
 
@@ -746,7 +747,7 @@ class Fed(JudgeScorer):
         Return the scores of each item. All are asked about in one call of the judge;
         with ``less: no_response`` a second one asks about them without the response.
         """
-        questions = [self._question(item.utterances) for item in items]
+        questions = [self.question(item.utterances) for item in items]
         whole = self.options.scope == 'whole'
         answers = self.judge.answer(questions, with_context=whole)
         rows = list(map(self._followup_scores, answers))
@@ -769,12 +770,12 @@ class Fed(JudgeScorer):
         """
         # in a chat template it is an empty message then, since two messages of a user
         # may not follow each other
-        silence = () if self.chat is None else ('',)
+        silence = () if self.options.judge_format == 'plain' else ('',)
         silent = [
             item.context if item.response is None else (*item.context, *silence)
             for item in items
         ]
-        answers = self.judge.answer(list(map(self._question, silent)))
+        answers = self.judge.answer(list(map(self.question, silent)))
         return map(self._followup_scores, answers)
 
     def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
@@ -804,13 +805,6 @@ class Fed(JudgeScorer):
             or score.utterance_index in last_of_parity.values()
         )
         return replace(scored, scores=kept)
-
-    def _question(self, context: tuple[str, ...]) -> Question:
-        if self.chat is not None:
-            return self.chat.question(as_turns(context), False, self.evidence_labels)
-        if self.strings is not None:
-            return self.strings.question(context, self.evidence_labels)
-        return Question(context, self.evidence_labels)
 
     def _followup_scores(self, answer: Answer) -> tuple[float | None, ...]:
         """
@@ -876,38 +870,35 @@ def evidence_labels(followups: FollowUps, polarity: str) -> tuple[str, ...]:
     )
 
 
-class OriginalStrings:
+def original_questions(
+    judge: LanguageModel, followups: Sequence[str]
+) -> Callable[[Sequence[str]], Question]:
     """
-    Contexts and follow-ups as the program of Mehri and Eskenazi (2020) writes them.
+    Return what makes the question of a context, in which contexts and follow-ups are
+    written as the program of Mehri and Eskenazi (2020) writes them.
 
         <|endoftext|> first utterance <|endoftext|> second <|endoftext|> follow-up
 
     One space on either side of each mark, none of them after the follow-up. The judge's
     tokenizer, not ours, decides what becomes of the spaces. A mark parts the text: ids
     before it depend on nothing after it, so the follow-ups of a context share it, and
-    so do the turns of a dialogue.
+    so do the turns of a dialogue. The mark before a follow-up is the context's.
     """
+    tokenizer = decoder_tokenizer(
+        judge,
+        'fed: variant original takes the loss of context and follow-up: the judge '
+        'must be a decoder-only model; variant bipartite would do',
+    )
+    mark = tokenizer.eos_token
+    if not mark:
+        raise UserError('fed: variant original needs a judge with an end token')
+    continuations = tuple(plain_ids(tokenizer, f'{mark} {f}')[1:] for f in followups)
 
-    def __init__(self, judge: LanguageModel):
-        self.tokenizer = decoder_tokenizer(
-            judge,
-            'fed: variant original takes the loss of context and follow-up: the judge '
-            'must be a decoder-only model; variant bipartite would do',
-        )
-        if not self.tokenizer.eos_token:
-            raise UserError('fed: variant original needs a judge with an end token')
-        self.mark = self.tokenizer.eos_token
-        self.followup_ids = cache(
-            lambda text: plain_ids(self.tokenizer, f'{self.mark} {text}')[1:]
-        )
+    def question(utterances: Sequence[str]) -> Question:
+        turns = ''.join(f'{mark} {text} ' for text in utterances)
+        return Question(plain_ids(tokenizer, turns + mark), continuations)
 
-    def question(self, utterances: Sequence[str], followups: Sequence[str]) -> Question:
-        """
-        Return the question of one context; the mark before the follow-up is its own.
-        """
-        turns = ''.join(f'{self.mark} {text} ' for text in utterances)
-        continuations = tuple(map(self.followup_ids, followups))
-        return Question(plain_ids(self.tokenizer, turns + self.mark), continuations)
+    return question
 
 
 def _used(sides: Sides, polarity: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

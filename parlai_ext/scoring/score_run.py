@@ -614,13 +614,16 @@ class ItemWork:
     with_evidence: bool = False
 
     def score_missing(
-        self, store: StoredScores, items: Mapping[str, ScoringItem], size: int
+        self,
+        store: StoredScores,
+        items: Mapping[str, ScoringItem],
+        size: int | None = None,
     ) -> None:
         """
         Score the items, by id, that a store lacks, and store each batch at once. The
         bar expects no others any more.
 
-        :param size: of a batch.
+        :param size: of a batch, if not `BATCH`.
         """
         scorer, signature = self.scorer, self.scorer.signature
         missing = store.missing(items, self.with_evidence)
@@ -636,7 +639,7 @@ class ItemWork:
             key=content_id('bench', signature, self.with_evidence),
             lookahead=AHEAD,
         )
-        batches = list(chunks(missing, size))
+        batches = list(chunks(missing, size or BATCH))
         tasks = [
             Task(
                 f'batch {n} of {len(batches)} by {self.name or scorer.name}',
@@ -665,7 +668,7 @@ def score_items(
     different = dict(pairs)
     bar.expect(len(different) - len(items))
     with stored_scores(folder, scorer.signature) as store:
-        ItemWork(scorer, bar).score_missing(store, different, BATCH)
+        ItemWork(scorer, bar).score_missing(store, different)
         return [store.scores[one] for one in ids]
 
 

@@ -41,6 +41,7 @@ from parlai_ext.scoring.learned import (
     WEIGHTS,
     BlockWeights,
     JudgeWeights,
+    LearnedOptions,
     read_responses,
     stacked_inputs,
     weight_bytes,
@@ -417,49 +418,43 @@ KEPT = {'states': np.float16, 'products': np.float16}  # the others in float32
 BLOCK = 24  # responses that are read and kept together: some 20 s of two CPU cores
 
 
-@frozen
-class InputCache:
+def kept_inputs(
+    folder: Path,
+    options: LearnedOptions,
+    models: ModelHandle,
+    name: str,
+    items: Sequence[ScoringItem],
+    adapter: bytes | None = None,
+) -> Mapping[str, np.ndarray]:
     """
-    Inputs by the responses and the models that they are of.
+    Return the inputs of these responses by the models of a judge; blocks that are not
+    in the folder are read, and put there.
+
+    :param name: what the bar calls the responses.
+    :param adapter: the file of the judge's adapter, if it has one.
     """
-
-    folder: Path
-    judge: str
-    encoder: str
-    models: ModelHandle
-    adapter: bytes | None = None
-
-    def inputs(
-        self, name: str, items: Sequence[ScoringItem]
-    ) -> Mapping[str, np.ndarray]:
-        """
-        Return the inputs of these responses; blocks that are not there are read.
-        """
-        parts = []
-        models = [self.judge, self.encoder]
-        models += [bytes_hash(self.adapter)] if self.adapter else []
-        with bar_of(name, len(items), unit='response') as bar:
-            for block in chunks(items, BLOCK):
-                told = [[list(item.context), item.response] for item in block]
-                file = self.folder / f'{content_id(*models, list(NUMBERS), told)}.npz'
-                if not file.exists():
-                    readings = read_responses(
-                        self.models.likelihood(self.judge),
-                        self.models.embedder(self.encoder),
-                        block,
-                        self.adapter,
-                    )
-                    inputs: dict[str, Any] = {
-                        key: rows.astype(KEPT.get(key, np.float32))
-                        for key, rows in stacked_inputs(block, readings).items()
-                    }
-                    data = io.BytesIO()
-                    np.savez(data, **inputs)
-                    write_file(file, data.getvalue())
-                with np.load(file) as stored:
-                    parts.append(dict(stored))
-                bar.update(len(block))
-        return {
-            key: np.concatenate([part[key] for part in parts], dtype=np.float32)
-            for key in parts[0]
-        }
+    judge, encoder = options.judge_model_file, options.encoder
+    parts = []
+    read_by = [judge, encoder, *([bytes_hash(adapter)] if adapter else [])]
+    with bar_of(name, len(items), unit='response') as bar:
+        for block in chunks(items, BLOCK):
+            told = [[list(item.context), item.response] for item in block]
+            file = folder / f'{content_id(*read_by, list(NUMBERS), told)}.npz'
+            if not file.exists():
+                readings = read_responses(
+                    models.likelihood(judge), models.embedder(encoder), block, adapter
+                )
+                inputs: dict[str, Any] = {
+                    key: rows.astype(KEPT.get(key, np.float32))
+                    for key, rows in stacked_inputs(block, readings).items()
+                }
+                data = io.BytesIO()
+                np.savez(data, **inputs)
+                write_file(file, data.getvalue())
+            with np.load(file) as stored:
+                parts.append(dict(stored))
+            bar.update(len(block))
+    return {
+        key: np.concatenate([part[key] for part in parts], dtype=np.float32)
+        for key in parts[0]
+    }

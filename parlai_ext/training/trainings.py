@@ -264,22 +264,6 @@ class LabelExample:
 Group = tuple[LabelExample, ...]  # of pairs with one good response
 
 
-@frozen
-class TrainedJudge:
-    """
-    A finished training.
-
-    :param losses: the mean loss of each step.
-    :param num_left_out: how many prompts were too long.
-    """
-
-    folder: Path
-    losses: tuple[float, ...]
-    num_examples: int
-    num_left_out: int
-    seconds: float
-
-
 def train_judge(
     base: str,
     pairs: Sequence[ResponsePair],
@@ -287,9 +271,10 @@ def train_judge(
     options: JudgeTrainingOptions,
     *,
     no_cuda: bool,
-) -> TrainedJudge:
+) -> 'JudgeTraining':
     """
-    Train a judge and write its folder; a training that was interrupted goes on.
+    Train a judge and write its folder; a training that was interrupted goes on. Return
+    the finished one.
 
     :param base: the model to begin with: a folder, a hub repository, or a name of the
         catalogue.
@@ -311,19 +296,12 @@ def train_judge(
             'pairs': content_id([asdict(pair) for pair in pairs]),
             'prompt': content_id(template) if template else None,  # not its place
         }
-        training = JudgeTraining(network, groups, options, out, identity)
+        training = JudgeTraining(network, groups, options, out, identity, num_left_out)
         training.resume()
         training.run(training.last_step, options.save_steps)
-        result = TrainedJudge(
-            out,
-            tuple(training.losses),
-            sum(map(len, training.batches[: training.last_step])),
-            num_left_out,
-            training.seconds,
-        )
-        save_judge(training, folder, tokenizer, result)
+        save_judge(training, folder, tokenizer)
         training.file.unlink()
-    return result
+    return training
 
 
 def make_groups(
@@ -433,6 +411,8 @@ class JudgeTraining(Training):
     The training of a judge under way.
 
     :param network: the model to begin with, which gets LoRA matrices.
+    :ivar num_left_out: how many prompts were too long.
+    :ivar num_examples: how many are learned from.
     """
 
     def __init__(
@@ -442,8 +422,10 @@ class JudgeTraining(Training):
         options: JudgeTrainingOptions,
         folder: Path,
         identity: JsonObject,
+        num_left_out: int,
     ):
-        self.masks = TreeMasks.from_model(network)
+        self.num_left_out = num_left_out
+        self.masks = TreeMasks(network)
         torch.manual_seed(options.seed)
         self.model = with_adapters(network, options).train()
         self.options = options
@@ -455,7 +437,8 @@ class JudgeTraining(Training):
             order = draw.sample(range(len(groups)), len(groups))
             examples = [example for place in order for example in groups[place]]
             self.batches += chunks(examples, size)
-        self.last_step = len(self.batches[: options.max_steps or None])
+        taken = self.batches[: options.max_steps or None]
+        self.last_step, self.num_examples = len(taken), sum(map(len, taken))
 
     def update(self, step: int) -> float:
         """
@@ -506,14 +489,12 @@ class JudgeTraining(Training):
         return cross_entropy(logits.float(), labels, reduction='sum')
 
 
-def save_judge(
-    training: JudgeTraining, base: Path, tokenizer: Any, result: TrainedJudge
-) -> None:
+def save_judge(training: JudgeTraining, base: Path, tokenizer: Any) -> None:
     """
     Write the merged model, its tokenizer, its adapters and its card; the card is last,
     so that a folder with a card is whole. The same training has the same card.
     """
-    out, options = result.folder, training.options
+    out, options = training.file.parent, training.options
     with quiet(), disk_errors(out):
         training.model.save_pretrained(out / 'adapter')
         # merged into the weights as the base model has them: the frozen ones may have
@@ -528,10 +509,10 @@ def save_judge(
         'prompt': training.identity['prompt'],
         'base': {'name': base.name, 'content': training.identity['base']},
         'options': asdict(options),
-        'examples': result.num_examples,
-        'left_out': result.num_left_out,
-        'steps': len(result.losses),
-        'losses': tenth_means(result.losses),
+        'examples': training.num_examples,
+        'left_out': training.num_left_out,
+        'steps': len(training.losses),
+        'losses': tenth_means(training.losses),
         'torch': torch.__version__,
     }
     text = json.dumps(card, indent=2, ensure_ascii=False)
