@@ -92,15 +92,14 @@ def test_what_a_killed_writer_leaves_is_written_over(tmp_path):
     assert path.read_bytes() == b'later' and [*tmp_path.iterdir()] == [path]
 
 
-def test_a_library_that_names_no_file_is_one_line_with_the_folder(exit_line):
-    problem = os.strerror(errno.ENOSPC)
-
+@pytest.mark.parametrize('number', [errno.ENOSPC, errno.EFBIG])
+def test_a_library_that_names_no_file_is_one_line_with_the_folder(exit_line, number):
     class Library(Command):
         def run(self):
-            raise OSError(errno.ENOSPC, problem)
+            raise OSError(number, os.strerror(number))
 
     line = exit_line(Library.execute, {'out': 'folder'})
-    assert line == f'error: {problem}: folder\n'
+    assert line == f'error: {os.strerror(number)}: folder\n'
 
 
 def test_a_file_system_without_locks_is_told_in_one_line(
