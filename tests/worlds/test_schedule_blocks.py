@@ -90,16 +90,6 @@ def test_small_pairings_are_packed_whole_until_they_fill_a_batch(n, sampling, pa
     assert [[s.pairing_id.split('-')[2] for s in b.shards] for b in work] == packed
 
 
-def test_large_pairings_are_cut_into_batches_of_one_pairing():
-    # 5 openers, batches of 2: slices of 2, 2 and 1, each by itself
-    work = plan(['t'], ['p'], 5, 2)
-    assert [[(s.start, s.stop) for s in b.shards] for b in work] == [
-        [(0, 2)],
-        [(2, 4)],
-        [(4, 5)],
-    ]
-
-
 def openers(n):
     return [Opener.from_utterances([f'hello {i}', 'hi'], 'test') for i in range(n)]
 
