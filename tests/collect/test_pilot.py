@@ -16,7 +16,7 @@ from parlai_ext.collect.forecast import (
     save_forecast,
     timed,
 )
-from parlai_ext.collect.preflight import covering_blocks, pilot
+from parlai_ext.collect.preflight import pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core import Opener, Roster, System, options_from_opt
@@ -84,17 +84,6 @@ def test_what_a_first_batch_sets_up_is_counted_once(tmp_path):
     # 2 s of loading and 10 s of the first batch; 8 dialogues of 5 replies, two in 1 s
     assert one.load_seconds == pytest.approx(2 + 10)
     assert one.reply_seconds == pytest.approx(8 * 5 * 0.5)
-
-
-def test_blocks_of_a_pilot_have_every_system(tmp_path):
-    sides = [[stub('Talker', name) for name in side] for side in ('abc', 'xy')]
-    opt = {**protocol(tmp_path, *sides), 'batchsize': 2}
-    player = BlockPlayer.from_plan(plan_to_try(opt), Machine())
-    blocks = covering_blocks(player, player.missing_blocks(None))
-    speakers = set().union(*map(player.speakers, blocks))
-    assert len(blocks) == 3 and speakers == {*'abcxy'}
-    # each pair has a block of two dialogues and one of one
-    assert all(block.shards[0].n_dialogues == 2 for block in blocks)
 
 
 def test_a_forecast_has_the_money_of_all_replies(sevens):

@@ -90,28 +90,14 @@ def test_small_pairings_are_packed_whole_until_they_fill_a_batch(n, sampling, pa
     assert [[s.pairing_id.split('-')[2] for s in b.shards] for b in work] == packed
 
 
-def test_large_pairings_are_cut_into_batches_of_one_pairing():
-    # 5 openers, batches of 2: slices of 2, 2 and 1, each by itself
-    work = plan(['t'], ['p'], 5, 2)
-    assert [[(s.start, s.stop) for s in b.shards] for b in work] == [
-        [(0, 2)],
-        [(2, 4)],
-        [(4, 5)],
-    ]
-
-
 def openers(n):
     return [Opener.from_utterances([f'hello {i}', 'hi'], 'test') for i in range(n)]
 
 
-@given(st.permutations(openers(12)), st.integers(0, 5))
-def test_a_sample_does_not_depend_on_the_order_of_reading(shuffled, seed):
-    assert sample_openers(shuffled, 7, seed) == sample_openers(openers(12), 7, seed)
-
-
-def test_the_draw_is_the_hash_of_seed_and_id():
+@given(st.permutations('abc'))
+def test_the_draw_is_the_hash_of_seed_and_id_in_any_order_of_reading(names):
     # printf 'opener:7:a' | sha256sum  begins with 5d3b06e0; b 9cc45459; c 94403778
-    every = [Opener(name, (name,), 'test') for name in 'abc']
+    every = [Opener(name, (name,), 'test') for name in names]
     sample = sample_openers(every, 3, 7)
     assert [opener.id for opener in sample] == ['a', 'c', 'b']
 
