@@ -189,7 +189,6 @@ def paired():
         # 0 of 10 and 20 of 200 (Fisher's exact p is 0.60), 180 of 200 (1e-9)
         (never_seen_to_vary(0.1), [(1, 2), (1, 2)]),
         (never_seen_to_vary(0.9), [(2, 2), (1, 1)]),
-        (far_apart([1, 9], openers=2), [(1, 2), (1, 2)]),  # too few
         (one_constant_gap(), [(3, 3), (2, 2), (1, 1)]),
         (with_an_empty_diagonal(), [(3, 3), (2, 2), (1, 1)]),
         (noise(1, 2, 5), [(1, 1)]),
