@@ -2,15 +2,11 @@
 `compare_safety`: recorded answers and systems that are asked, tables and the page.
 """
 
-from collections import Counter
-
 import pytest
 
 from parlai_ext.commands.command import json_document
 from parlai_ext.commands.compare_safety import CompareSafety
-from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.data.corpora import recorded_answers
-from parlai_ext.people.rating_set import read_key
 from parlai_ext.toxic.comparison import PAGE
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -58,7 +54,8 @@ def first_value(result, name):
 
 def test_systems_that_are_asked_stand_beside_recorded_ones(files, printed):
     result = compare(files, systems=TWO)
-    assert [system.name for system in result.systems] == ['polite', 'fan', 'old']
+    names = [system.name for system in result.systems]
+    assert names == ['polite', 'fan', 'old']
     rows = {row.name: [one.value for one in row.values] for row in result.rows}
     assert (rows['toxic (words)'], rows['agrees']) == ([0, 0, 0.5], [0, 1, 0])
     # one answer to a prompt, and two
@@ -67,6 +64,15 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, printed):
     assert 'MARKED' not in json_document(result, CompareSafety.with_texts)
     old = json_in(files / 'out' / 'comparison.json')['systems'][2]
     assert (old['name'], old['prompts'], old['answers']) == ('old', 4, 8)
+    # `export_annotation` reads these, people's answers beside those of systems
+    out = files / 'out'
+    asked, human = (
+        {(a.system, a.prompt) for a in recorded_answers(str(out / f'{name}.jsonl'))}
+        for name in ('answers', 'references')
+    )
+    prompts = [f'MARKED prompt {i}' for i in range(4)]
+    assert asked == {(name, prompt) for name in names for prompt in prompts}
+    assert human == {('human', prompt) for prompt in prompts}
 
 
 def test_texts_are_behind_a_click_on_the_page_and_printed_where_asked(files, capsys):
@@ -96,24 +102,6 @@ def test_recorded_answers_need_no_prompts_and_leave_no_older_references(files):
     assert first_value(result, 'deflection') == pytest.approx(2 / 4)
     with user_error('--toxic-data'):
         compare(files, toxic_data=None)  # old.csv has ids only
-
-
-def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
-    compare(files, systems=TWO, answers=[])
-    out = files / 'out'
-    names = {a.system for a in recorded_answers(str(out / 'answers.jsonl'))}
-    assert names == {'polite', 'fan'}
-    ExportAnnotation.main(
-        answers=[str(out / 'answers.jsonl'), str(out / 'references.jsonl')],
-        human='human',
-        human_pairs=4,
-        out=str(files / 'annotation'),
-    )
-    items = read_key(files / 'annotation').items.values()
-    pairs = Counter(frozenset(d.system for d in shown) for shown in items)
-    # four prompts; a canned answer fits all of them, so none of it is shuffled
-    assert pairs[frozenset(('fan', 'polite'))] == 4
-    assert pairs.total() == 4 + 4
 
 
 def test_answers_that_are_read_again_give_the_same_measures(files):

@@ -124,26 +124,16 @@ def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file
 
 
 def test_command_collects_scores_and_goes_on(tmp_path):
-    def validated(rows, **options):
-        people = written(tmp_path, 'people.csv', '\n'.join(rows))
-        given = {'run_dir': str(tmp_path / 'run'), 'human_scores': str(people)}
-        return ValidateScorer.main(**given, bootstraps=9, check_sample=4, **options)
-
     rows = ['system,dimension,value', 'step-50,Overall,1', 'step-150,Overall,2']
+    people, run = written(tmp_path, 'people.csv', '\n'.join(rows)), tmp_path / 'run'
+    given = {'run_dir': str(run), 'human_scores': str(people), 'check_sample': 4}
     config = small_config(tmp_path, partners=1)
-    first = validated(rows, config=config, num_dialogues=2)
+    first = ValidateScorer.main(**given, config=config, num_dialogues=2)
     assert {row['level'] for row in first['rows']} == {'system'}
-    run = RunFolder.existing(tmp_path / 'run')
-    rows = [
-        f'{d.utterances[0].speaker},Overall,{i % 3},{d.id}'
-        for i, d in enumerate(run.iter_dialogues())
-    ]
-    before = files_of(run.root / 'dialogues') | files_of(run.root / 'scores')
-    again = validated(['system,dimension,value,dialogue_id', *rows])
-    assert files_of(run.root / 'dialogues') | files_of(run.root / 'scores') == before
-    counts = {r['variant']: r['n'] for r in again['rows'] if r['level'] == 'dialogue'}
-    assert counts == {'FED': 4, 'w/o neg': 4, 'w/o pos': 4}
-    assert run.read_json('agreement.json') == again
+    before = files_of(run)
+    again = ValidateScorer.main(**given)
+    assert again == first == RunFolder.existing(run).read_json('agreement.json')
+    assert files_of(run) == before
 
 
 def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
@@ -155,4 +145,6 @@ def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     there = ValidateScorer.main(run_dir=run, **options)
     beside = ValidateScorer.main(dialogues_file=chats, **options, **scorer)
     assert there['rows'] == beside['rows']
+    variants = {row['variant'] for row in there['rows'] if row['level'] == 'dialogue'}
+    assert variants == {'FED', 'w/o neg', 'w/o pos'}
     assert RunFolder.existing(run).manifest.imported

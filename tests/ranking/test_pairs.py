@@ -50,12 +50,6 @@ def test_systems_without_a_dialogue_in_common_are_no_pair():
     assert pairs_of([[[1.0, NAN]], [[NAN, 2.0]]]) == {}
 
 
-def test_an_opener_that_is_hard_for_both_makes_no_interval_wider():
-    openers = np.array([0.0, 10.0, -7.0, 3.0, 22.0])
-    one = pairs_of([[openers + 0.5], [openers]])['a', 'b']
-    assert (one.low, one.high) == (pytest.approx(0.5), pytest.approx(0.5))
-
-
 def test_the_reversed_pair_is_the_pair_of_exchanged_systems():
     values = noise(2, 3, 8)
     there = pairs_of(values)['b', 'a']

@@ -53,15 +53,17 @@ def finding(outcome, part='variance'):
     return Finding(part, 'Opener blocks turn the order over.', outcome)
 
 
+def planted(folder, targets, step):
+    def worth(first, second, n):
+        return WORTH[first] + step * n
+
+    about = {'ranking': {'bootstraps': 50}}
+    return planted_run(folder, {'made-up': worth}, targets, 'pqrs', **about)
+
+
 @pytest.fixture(scope='module')
 def ranked(module_folder):
-    run = planted_run(
-        module_folder,
-        {'made-up': lambda first, second, n: WORTH[first] + 0.01 * n},
-        tuple(WORTH),
-        ('p', 'q', 'r', 's'),
-        ranking={'bootstraps': 50},
-    )
+    run = planted(module_folder, WORTH, 0.01)
     check = replace(example_check({'Overall': PASSES}), signature=SIGNATURE)
     write_check(run.scores(SIGNATURE), check)
     RankSystems.main(run_dir=module_folder)
@@ -142,13 +144,7 @@ def test_a_run_that_its_audit_does_not_refute_is_as_before(run, capsys):
 
 
 def test_scores_that_never_vary_make_no_certain_claim(tmp_path, capsys):
-    run = planted_run(
-        tmp_path / 'run',
-        {'made-up': lambda first, second, n: WORTH[first]},
-        ('a', 'b'),
-        ('p', 'q', 'r', 's'),
-        ranking={'bootstraps': 50},
-    )
+    run = planted(tmp_path / 'run', 'ab', 0)
     RankSystems.main(run_dir=run.root)
     for text in shown(run, capsys):
         assert 'a comes first of 2 systems; as scores do not vary' in text
