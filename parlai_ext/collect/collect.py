@@ -27,7 +27,7 @@ from parlai_ext.engines.engine import (
     wait_for_files,
 )
 from parlai_ext.isolation.policy import note_parts, note_trust
-from parlai_ext.store import Plan, RunFolder
+from parlai_ext.store import Block, Plan, RunFolder, ShardKey
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
     are_small,
@@ -41,7 +41,6 @@ from parlai_ext.systems.spending import Spending, add_to_spent
 from parlai_ext.view import count_of
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
-from parlai_ext.worlds.schedule import Block, ShardKey
 
 
 @frozen

@@ -36,7 +36,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
-from parlai_ext.store import RunFolder
+from parlai_ext.store import Block, RunFolder, ShardKey
 from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Participant, Player, Reply
 from parlai_ext.systems.spending import (
@@ -48,7 +48,6 @@ from parlai_ext.systems.spending import (
 from parlai_ext.view import split_words
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BatchRow, BlockPlayer
-from parlai_ext.worlds.schedule import Block, ShardKey
 
 DIALOGUES = 2
 # generated utterances in a dialogue, three replies of the system among them

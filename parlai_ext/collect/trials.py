@@ -28,8 +28,8 @@ from parlai_ext.collect.plan import (
 from parlai_ext.core import UserError, frozen, ranking_options, require_known
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
+from parlai_ext.store import pairings
 from parlai_ext.view.page import print_report
-from parlai_ext.worlds.schedule import pairings
 
 # utterances of an opener, as all shipped opener tasks have them
 GIVEN = 2

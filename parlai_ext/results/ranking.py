@@ -19,8 +19,7 @@ from parlai_ext.ranking.agreement import Correlation, shared_reason
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
 from parlai_ext.ranking.stopping_rule import Stopping
-from parlai_ext.store import RunFolder, ScorerRecord
-from parlai_ext.worlds.schedule import ShardKey
+from parlai_ext.store import RunFolder, ScorerRecord, ShardKey
 
 # the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
 MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')

@@ -50,10 +50,9 @@ from parlai_ext.scoring.registry import (
     scorer_class,
     scorer_section,
 )
-from parlai_ext.store import RunFolder, ScorerRecord
+from parlai_ext.store import RunFolder, ScorerRecord, ShardKey
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.schedule import ShardKey
 
 
 @frozen

@@ -81,8 +81,8 @@ from parlai_ext.store.disk import (
     write_file,
     write_text,
 )
+from parlai_ext.store.schedule import Schedule, ShardKey, stage_shards
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.schedule import Schedule, ShardKey, stage_shards
 
 SCHEMA = 1
 MANIFEST = 'manifest.json'
