@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from parlai_ext.core import UserError, bytes_hash, content_id, frozen
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import UserError, bytes_hash, content_id, frozen, record_to_json
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.view import Column, Table

@@ -30,10 +30,10 @@ from parlai_ext.core import (
     UserError,
     differences,
     frozen,
+    record_to_json,
     scorer_name,
     signature_differences,
 )
-from parlai_ext.core.records import record_to_json
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.check import basis_of, make_check
 from parlai_ext.judge_check.record import (

@@ -32,10 +32,11 @@ from parlai_ext.core import (
     frozen,
     grouped,
     options_of,
+    record_to_json,
     scorer_name,
     signature_line,
 )
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import Pack, open_pack, readable

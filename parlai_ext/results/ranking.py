@@ -12,8 +12,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
-from parlai_ext.core import PART_SEPARATOR, JsonObject, UserError, frozen, scorer_name
-from parlai_ext.core.records import keys, record_to_json
+from parlai_ext.core import (
+    PART_SEPARATOR,
+    JsonObject,
+    UserError,
+    frozen,
+    json_keys,
+    record_to_json,
+    scorer_name,
+)
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, shared_reason
 from parlai_ext.ranking.intervals import Estimate
@@ -253,7 +260,7 @@ class Ranking:
     ranking that was read, are the targets that have other dialogues now.
     """
 
-    __pydantic_config__ = keys(standings='dimensions')
+    __pydantic_config__ = json_keys(standings='dimensions')
 
     signature: str
     protocol: str

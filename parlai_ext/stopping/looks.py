@@ -8,8 +8,7 @@ same when it goes on, and whoever ranks its scores finds the same decisions.
 from dataclasses import replace
 from itertools import compress
 
-from parlai_ext.core import content_id
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import content_id, record_to_json
 from parlai_ext.ranking.intervals import LEVEL, Floats
 from parlai_ext.ranking.standings import fold_games, known_means
 from parlai_ext.ranking.stopping_rule import (

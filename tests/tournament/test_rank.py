@@ -17,8 +17,8 @@ from parlai_ext.core import (
     RankingOptions,
     Score,
     ScoredDialogue,
+    record_to_json,
 )
-from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.games import Game
 from parlai_ext.ranking.standings import Rating
 from parlai_ext.report.summary import rating_text, sentences
