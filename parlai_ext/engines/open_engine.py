@@ -72,14 +72,16 @@ def open_engine(
     :param folder: is written to by the workers, which must all see it.
     :raises UserError: when Ray is not there, or cannot be reached.
     """
-    from parlai_ext.engines.engine import LocalEngine, remove_abandoned_tokens
+    from parlai_ext.engines.engine import (
+        LocalEngine,
+        RayEngine,
+        remove_abandoned_tokens,
+    )
 
     remove_abandoned_tokens(Path(folder))
     if options.engine != RAY:
         yield LocalEngine(options.workers)
         return
-    from parlai_ext.engines.ray_cluster import RayEngine
-
     cpus, patience = options.ray_cpus or 1, options.ray_patience or 60.0
     engine = RayEngine(Path(folder), cpus, patience, machine)
     with engine.connected(options.ray_address or 'auto'):

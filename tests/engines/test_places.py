@@ -5,8 +5,7 @@ Where workers are placed, and which task each of them does next.
 import pytest
 
 from parlai_ext.engines import Machine
-from parlai_ext.engines.engine import Job, JobTasks, Task, Worker
-from parlai_ext.engines.ray_cluster import places
+from parlai_ext.engines.engine import Job, JobTasks, Task, Worker, places
 
 GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
 

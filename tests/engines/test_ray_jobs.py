@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.engines import Machine
-from parlai_ext.engines.engine import Job, Worker
-from parlai_ext.engines.ray_cluster import Place, RayEngine, _Hand, _JobRun
+from parlai_ext.engines.engine import Job, Place, RayEngine, Worker, _Hand, _JobRun
 from parlai_ext.view.progress import bar_of
 
 
