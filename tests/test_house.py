@@ -21,7 +21,7 @@ from tests.support.run_python import run_python
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.ranking report.page'
 LIGHT += ' commands.doctor judge_check.record scoring.llm_judges'
-LIGHT += ' engines.machine engines.ray_cluster'
+LIGHT += ' engines.open_engine engines.engine'
 LIGHT += ' packs.publish packs.verify packs.compare commands.cite_run'
 LIGHT += ' people.rating_set people.ranking'
 LINT_IMPORTS = Path(sys.executable).with_name('lint-imports')

@@ -31,7 +31,14 @@ from parlai_ext.core import (
     grouped,
 )
 from parlai_ext.engines import Machine
-from parlai_ext.store import PartialWork, RunFolder
+from parlai_ext.store import (
+    Block,
+    PartialWork,
+    RunFolder,
+    Schedule,
+    ShardKey,
+    dialogue_id,
+)
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
 from parlai_ext.systems.parlai_agents import load_on, samples
 from parlai_ext.systems.players import (
@@ -49,7 +56,6 @@ from parlai_ext.systems.random_numbers import (
     seed_all,
     set_random_state,
 )
-from parlai_ext.worlds.schedule import Block, Schedule, ShardKey, dialogue_id
 
 FREE_SECONDS = 0.2  # that looking at states may take in any case
 LARGEST_SHARE = 0.02  # of the time of a block that it may take in all

@@ -7,8 +7,8 @@ from typing import Any
 from parlai.tasks.self_chat.worlds import SelfChatWorld
 
 from parlai_ext.core import Opener
+from parlai_ext.store import sample_openers
 from parlai_ext.systems.task_data import load_openers
-from parlai_ext.worlds.schedule import sample_openers
 
 
 class OpenersSelfChatWorld(SelfChatWorld):

@@ -19,8 +19,14 @@ from parlai_ext.audit.record import (
     read_audited,
     write_audit,
 )
-from parlai_ext.core import JsonObject, System, UserError, option_values, scorer_name
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import (
+    JsonObject,
+    System,
+    UserError,
+    option_values,
+    record_to_json,
+    scorer_name,
+)
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
 from parlai_ext.store import RunFolder

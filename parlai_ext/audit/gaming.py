@@ -53,9 +53,15 @@ from parlai_ext.ranking.standings import (
     score_gap,
 )
 from parlai_ext.results.ranking import read_tables
-from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
+from parlai_ext.store import (
+    Manifest,
+    RunFolder,
+    pairings,
+    record_hash,
+    shard_size_for,
+    system_part,
+)
 from parlai_ext.view.page import terminal_sentence
-from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 FOLDER = 'audit'
 

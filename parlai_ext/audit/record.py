@@ -16,8 +16,15 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.audit.options import AuditOptions
-from parlai_ext.core import System, UserError, bytes_hash, content_id, frozen, is_floor
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import (
+    System,
+    UserError,
+    bytes_hash,
+    content_id,
+    frozen,
+    is_floor,
+    record_to_json,
+)
 from parlai_ext.ranking.intervals import (
     Bools,
     Estimate,

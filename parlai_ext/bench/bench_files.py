@@ -27,8 +27,8 @@ from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
-from parlai_ext.core import JudgeModel, UserError, frozen, mean
-from parlai_ext.core.records import read_own_record, record_to_json
+from parlai_ext.core import JudgeModel, UserError, frozen, mean, record_to_json
+from parlai_ext.core.records import read_own_record
 from parlai_ext.data.judged import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.ranking.intervals import Sampling

@@ -19,8 +19,14 @@ import numpy as np
 import pandas as pd
 
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
-from parlai_ext.core import JsonObject, UserError, frozen, grouped, require_known
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import (
+    JsonObject,
+    UserError,
+    frozen,
+    grouped,
+    record_to_json,
+    require_known,
+)
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
     LEVEL,

@@ -15,8 +15,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-from parlai_ext.core import Protocol, UserError, change_lines, frozen
-from parlai_ext.core.records import read_own_record, record_to_json
+from parlai_ext.core import Protocol, UserError, change_lines, frozen, record_to_json
+from parlai_ext.core.records import read_own_record
 from parlai_ext.store import (
     PLAYED_KEYS,
     ProtocolRecord,

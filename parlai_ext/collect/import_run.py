@@ -35,11 +35,11 @@ from parlai_ext.store import (
     RunFolder,
     load_manifest,
     merge_manifests,
+    named_pairing,
     numbered_id,
     staged_folder,
 )
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.schedule import named_pairing
 
 SHARD = 64
 DialoguesByPairing = dict[str, list[Dialogue]]

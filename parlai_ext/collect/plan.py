@@ -41,12 +41,14 @@ from parlai_ext.store import (
     RunFolder,
     SystemRecord,
     merge_manifests,
+    pairings,
     read_manifest,
+    sample_openers,
+    shard_size_for,
     system_part,
 )
 from parlai_ext.systems.task_data import NO_DOWNLOAD, load_openers
 from parlai_ext.systems.zoo import require_in_zoo
-from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 if TYPE_CHECKING:
     from parlai_ext.systems.identity import Resolution

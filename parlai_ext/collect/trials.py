@@ -28,8 +28,8 @@ from parlai_ext.collect.plan import (
 from parlai_ext.core import UserError, frozen, ranking_options, require_known
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
+from parlai_ext.store import pairings
 from parlai_ext.view.page import print_report
-from parlai_ext.worlds.schedule import pairings
 
 # utterances of an opener, as all shipped opener tasks have them
 GIVEN = 2
@@ -129,7 +129,7 @@ def try_before_run(
         print_report('dry_run', dry=result)
         result.refuse_missing(asked)
     if trials.pilot:
-        from parlai_ext.collect.preflight import pilot
+        from parlai_ext.collect.collect import pilot
 
         plan = plan_to_try(asked, machine)
         with run.lock() if run else nullcontext():
@@ -147,7 +147,7 @@ def try_systems(
     Let every system talk a little, and load the scorer; end the command where one of
     them is not fit.
     """
-    from parlai_ext.collect.preflight import preflight, stop_unless_fit
+    from parlai_ext.collect.collect import preflight, stop_unless_fit
 
     checks = preflight(plan_to_try(asked, machine), machine, asked.run)
     print_report('preflight', checks=checks)

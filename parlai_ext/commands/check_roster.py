@@ -18,8 +18,8 @@ from parlai_ext.core import (
     optional,
 )
 from parlai_ext.files import SystemInfo, load_roster, parse_target
+from parlai_ext.store import NO_TARGETS
 from parlai_ext.view.page import print_report
-from parlai_ext.worlds.schedule import NO_TARGETS
 
 
 @frozen

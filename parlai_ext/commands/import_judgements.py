@@ -8,8 +8,14 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, frozen, named_pairs, option, optional
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import (
+    UserError,
+    frozen,
+    named_pairs,
+    option,
+    optional,
+    record_to_json,
+)
 from parlai_ext.people.given_answers import (
     FORMATS,
     FastAnswers,

@@ -18,7 +18,7 @@ from parlai_ext.core import (
     optional,
     require_known,
 )
-from parlai_ext.store import RunFolder
+from parlai_ext.store import RunFolder, ShardKey
 from parlai_ext.view import (
     MAX_CHARACTERS,
     Column,
@@ -29,7 +29,6 @@ from parlai_ext.view import (
 )
 from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.schedule import ShardKey
 
 NARROWEST = 40  # columns
 FEWEST_LETTERS = 4  # of the beginning of an id

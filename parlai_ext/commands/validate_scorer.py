@@ -28,8 +28,8 @@ from parlai_ext.core import (
     errors_about,
     frozen,
     optional,
+    record_to_json,
 )
-from parlai_ext.core.records import record_to_json
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import CheckOptions, JudgeCheck, check_to_json

@@ -13,7 +13,7 @@ import math
 import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, field, fields, is_dataclass
 from typing import Any, dataclass_transform
 
 from parlai_ext.core.json_text import JsonDict, JsonObject, half_character
@@ -450,6 +450,36 @@ def mean(values: Sequence[float | None]) -> float | None:
     if not numbers or len(numbers) < len(values):
         return None
     return math.fsum(numbers) / len(numbers)
+
+
+# --- records as JSON data -------------------------------------------------------------
+
+
+def json_keys(**names: str) -> Any:
+    """
+    Return the ``__pydantic_config__`` of a dataclass some of whose fields have other
+    names in the data.
+    """
+    return {'alias_generator': lambda name: names.get(name, name)}
+
+
+def record_to_json(record: Any) -> Any:
+    """
+    Return a record as JSON data, with the records, mappings and tuples inside it.
+    """
+    if is_dataclass(record):
+        config: Any = getattr(record, '__pydantic_config__', json_keys())
+        return {
+            config['alias_generator'](one.name): record_to_json(value)
+            for one in fields(record)
+            if (value := getattr(record, one.name)) is not None
+            or one.default is not None
+        }
+    if isinstance(record, Mapping):
+        return {key: record_to_json(value) for key, value in record.items()}
+    if isinstance(record, tuple | list):
+        return [record_to_json(value) for value in record]
+    return record
 
 
 # --- signatures -----------------------------------------------------------------------

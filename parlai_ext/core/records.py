@@ -1,15 +1,14 @@
 """
-Records as plain JSON data, and back with every value's type checked.
+Records from plain JSON data, with every value's type checked.
 
 A `Record` is a model of pydantic: it knows no other keys than its own. The functions
 below do the same for frozen dataclasses, whose further keys are ignored. A field of
-these that may be absent has the default `None`; where it is `None`, it is left out of
-the data. `keys` gives fields other names in the data.
+these that may be absent has the default `None`; where it is `None`, `record_to_json` of
+the core leaves it out of the data. `json_keys` gives fields other names in the data.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -138,33 +137,6 @@ def _first_refusal(refused: ValidationError) -> WrongType:
     words = EXPECTED.get(error['type'])
     words = words.format_map(error.get('ctx', {})) if words else error['msg']
     return WrongType(f'{words} expected, not {error["input"]!r:.60}', place)
-
-
-def keys(**names: str) -> ConfigDict:
-    """
-    Return the ``__pydantic_config__`` of a dataclass some of whose fields have other
-    names in the data.
-    """
-    return ConfigDict(alias_generator=lambda name: names.get(name, name))
-
-
-def record_to_json(record: Any) -> Any:
-    """
-    Return a record as JSON data, with the records, mappings and tuples inside it.
-    """
-    if is_dataclass(record):
-        config: Any = getattr(record, '__pydantic_config__', keys())
-        return {
-            config['alias_generator'](field.name): record_to_json(value)
-            for field in fields(record)
-            if (value := getattr(record, field.name)) is not None
-            or field.default is not None
-        }
-    if isinstance(record, Mapping):
-        return {key: record_to_json(value) for key, value in record.items()}
-    if isinstance(record, tuple | list):
-        return [record_to_json(value) for value in record]
-    return record
 
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)

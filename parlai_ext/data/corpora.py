@@ -29,7 +29,6 @@ from parlai_ext.core import (
     DATA_ERRORS,
     UserError,
     frozen,
-    nearest,
     option,
     optional,
     require_known,
@@ -999,8 +998,7 @@ def labelled_texts(name: str, folder: Path, fold: str) -> list[LabelledText]:
         if not texts:
             raise UserError(f'--sets {name}: there is no text in it')
         return texts
-    if name not in SETS:
-        raise UserError(f'--sets {name}: {nearest(name, SETS)}; or a CSV file')
+    require_known(name, SETS, f'--sets {name}: neither a CSV file nor a set')
     ending, _ = READERS[name]
     home = folder / name if (folder / name).is_dir() else folder
     files = [p for p in sorted(home.glob(f'*{ending}')) if fold_of_file(p) == fold]

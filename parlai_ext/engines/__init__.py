@@ -9,7 +9,6 @@ from parlai_ext.engines.machine import (
     DATA_FOLDER,
     HIDDEN,
     SHARE_FOR_WEIGHTS,
-    EngineOptions,
     Machine,
     data_folder,
     data_in,
@@ -17,6 +16,6 @@ from parlai_ext.engines.machine import (
     exclusive,
     is_zoo_path,
     local_path,
-    open_engine,
     use_data_folder,
 )
+from parlai_ext.engines.open_engine import EngineOptions, open_engine

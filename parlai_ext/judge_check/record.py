@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from parlai_ext.core import JsonObject, UserError, frozen, option
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import JsonObject, UserError, frozen, option, record_to_json
 from parlai_ext.store import ScoreStore
 
 SCHEMA = 1

@@ -30,10 +30,10 @@ from parlai_ext.core import (
     UserError,
     differences,
     frozen,
+    record_to_json,
     scorer_name,
     signature_differences,
 )
-from parlai_ext.core.records import record_to_json
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.check import basis_of, make_check
 from parlai_ext.judge_check.record import (
@@ -65,13 +65,12 @@ from parlai_ext.packs.verify import (
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
-from parlai_ext.store import Manifest
+from parlai_ext.store import Block, Manifest, ShardKey
 from parlai_ext.systems.identity import PRESENT, candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import load_openers
 from parlai_ext.view.page import terminal_sentence
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
-from parlai_ext.worlds.schedule import Block, ShardKey
 
 MOST_DRAWS = 2**31  # seeds to draw from
 # bytes of a pack's files whose records stay in memory, in about twice as many: what is

@@ -25,8 +25,9 @@ from parlai_ext.core import (
     option,
     optional,
     parse_own_json,
+    record_to_json,
 )
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.store import (
     SCORER_FILE,
     Manifest,

@@ -40,6 +40,7 @@ from parlai_ext.store import (
     STOPPING_FILE,
     Manifest,
     RunFolder,
+    ShardKey,
     as_read,
     dialogue_record,
     dumps,
@@ -47,7 +48,6 @@ from parlai_ext.store import (
     write_file,
 )
 from parlai_ext.view import without_folders
-from parlai_ext.worlds.schedule import ShardKey
 
 # a folder before a name, but not that of an address (http://host/…) or of zoo:…
 FOLDERS = re.compile(r'(?<![\w:/.~])~?/(?:[^\s/:\'"]+/)+')

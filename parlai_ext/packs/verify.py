@@ -32,10 +32,11 @@ from parlai_ext.core import (
     frozen,
     grouped,
     options_of,
+    record_to_json,
     scorer_name,
     signature_line,
 )
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.judge_check.perturbations import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import Pack, open_pack, readable
@@ -43,9 +44,8 @@ from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
-from parlai_ext.store import SCORER_FILE, RunFolder, ScorerRecord
+from parlai_ext.store import SCORER_FILE, RunFolder, ScorerRecord, dialogue_id, pairings
 from parlai_ext.view import count_of
-from parlai_ext.worlds.schedule import dialogue_id, pairings
 
 PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'
 DIGEST = re.compile('[0-9a-f]{64}')

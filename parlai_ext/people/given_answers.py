@@ -239,10 +239,7 @@ def _sheet_answers(
         letters = {**dict(zip(sides, 'AB', strict=True)), **LETTERS}
         names = {letters.get(name, name): a for name, a in key.named_answers.items()}
         text = cell.upper().replace('\u2212', '-').removeprefix('+').removesuffix('.0')
-        if text not in names:
-            known = ', '.join(sorted(names))
-            asked = ANSWER_COLUMN[key.kind]
-            raise UserError(f'{where}: {asked}: {cell!r}; one of {known}')
+        require_known(text, names, f'{where}: {ANSWER_COLUMN[key.kind]}: {cell!r}')
         answer = GivenAnswer(
             item,
             key.questions[0].dimension,

@@ -41,15 +41,10 @@ from parlai_ext.core import (
     grouped,
     option,
     optional,
+    record_to_json,
     require_known,
 )
-from parlai_ext.core.records import (
-    RealNumber,
-    Record,
-    WholeNumber,
-    record_from_json,
-    record_to_json,
-)
+from parlai_ext.core.records import RealNumber, Record, WholeNumber, record_from_json
 from parlai_ext.files import Document, read_json, read_shipped
 from parlai_ext.store import (
     RunFolder,

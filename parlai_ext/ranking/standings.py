@@ -31,8 +31,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from parlai_ext.core import frozen, is_floor
-from parlai_ext.core.records import keys
+from parlai_ext.core import frozen, is_floor, json_keys
 from parlai_ext.ranking.intervals import (
     FEWEST_FOR_OTHERS,
     FEWEST_OPENERS,
@@ -448,7 +447,7 @@ class Standing:
     says why, unless it failed or lacks scores. `None` is "undefined" elsewhere.
     """
 
-    __pydantic_config__ = keys(why_unranked='why')
+    __pydantic_config__ = json_keys(why_unranked='why')
 
     system: str
     rank: int | None

@@ -32,13 +32,14 @@ from parlai_ext.core import (
     frozen,
     grouped,
     is_floor,
+    json_keys,
     mean,
     nearest,
+    record_to_json,
     require_known,
     scorer_name,
 )
 from parlai_ext.core.protocol import SCHEMES, Protocol, RankingOptions, ranking_options
-from parlai_ext.core.records import keys, record_to_json
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.ranking.agreement import (
     Correlation,
@@ -72,11 +73,11 @@ from parlai_ext.store import (
     RunFolder,
     ScorerRecord,
     ScoreStore,
+    ShardKey,
     no_garbage_collection,
 )
 from parlai_ext.view import MAX_CHARACTERS
 from parlai_ext.view.page import terminal_notes
-from parlai_ext.worlds.schedule import ShardKey
 
 # the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
 MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')
@@ -310,7 +311,7 @@ class Ranking:
     ranking that was read, are the targets that have other dialogues now.
     """
 
-    __pydantic_config__ = keys(standings='dimensions')
+    __pydantic_config__ = json_keys(standings='dimensions')
 
     signature: str
     protocol: str

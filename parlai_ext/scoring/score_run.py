@@ -63,10 +63,9 @@ from parlai_ext.scoring.registry import (
     scorer_class,
     scorer_section,
 )
-from parlai_ext.store import PartialWork, RunFolder, ScorerRecord, locked
+from parlai_ext.store import PartialWork, RunFolder, ScorerRecord, ShardKey, locked
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import Bar, bar_of
-from parlai_ext.worlds.schedule import ShardKey
 
 if TYPE_CHECKING:  # which the demo does not load
     from parlai_ext.data.judged import JudgedItem

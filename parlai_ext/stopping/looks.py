@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from parlai_ext.core import UserError, content_id, frozen
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import UserError, content_id, frozen, record_to_json
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL, Floats, Ints
 from parlai_ext.ranking.standings import (
     MOST_OPENERS,

@@ -55,3 +55,14 @@ from parlai_ext.store.folder import (
     record_hash,
     system_part,
 )
+from parlai_ext.store.schedule import (
+    NO_TARGETS,
+    Block,
+    Schedule,
+    ShardKey,
+    dialogue_id,
+    named_pairing,
+    pairings,
+    sample_openers,
+    shard_size_for,
+)

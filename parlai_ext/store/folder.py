@@ -46,6 +46,7 @@ from parlai_ext.core import (
     given_options,
     logger,
     parse_own_json,
+    record_to_json,
     short_hash,
     shortened,
     signature_line,
@@ -57,7 +58,6 @@ from parlai_ext.core.records import (
     WrongType,
     read_record,
     record_from_json,
-    record_to_json,
 )
 from parlai_ext.files import is_texts
 from parlai_ext.store.disk import (
@@ -81,8 +81,8 @@ from parlai_ext.store.disk import (
     write_file,
     write_text,
 )
+from parlai_ext.store.schedule import Schedule, ShardKey, stage_shards
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.schedule import Schedule, ShardKey, stage_shards
 
 SCHEMA = 1
 MANIFEST = 'manifest.json'

@@ -6,7 +6,7 @@ A forecast and what was taken, compared by hand.
 
 import pytest
 
-from parlai_ext.collect.collect import collect
+from parlai_ext.collect.collect import collect, pilot
 from parlai_ext.collect.forecast import (
     Forecast,
     SystemForecast,
@@ -16,7 +16,6 @@ from parlai_ext.collect.forecast import (
     save_forecast,
     timed,
 )
-from parlai_ext.collect.preflight import pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core import Opener, Roster, System, options_from_opt
@@ -36,7 +35,7 @@ from tests.support.written import json_in, written
 
 @pytest.fixture(autouse=True)
 def slow_talkers_clock(monkeypatch):
-    for module in ('forecast', 'preflight'):
+    for module in ('forecast', 'collect'):
         monkeypatch.setattr(f'parlai_ext.collect.{module}.perf_counter', CLOCK)
 
 

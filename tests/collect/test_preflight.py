@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.collect.preflight import SystemCheck, check_system, preflight
+from parlai_ext.collect.collect import SystemCheck, check_system, preflight
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core import Dialogue

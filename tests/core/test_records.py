@@ -8,14 +8,8 @@ from typing import Literal
 
 import pytest
 
-from parlai_ext.core.records import (
-    Record,
-    WrongType,
-    keys,
-    read_record,
-    record_from_json,
-    record_to_json,
-)
+from parlai_ext.core import json_keys, record_to_json
+from parlai_ext.core.records import Record, WrongType, read_record, record_from_json
 
 
 @dataclass(frozen=True)
@@ -27,7 +21,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Tree:
-    __pydantic_config__ = keys(is_old='old')
+    __pydantic_config__ = json_keys(is_old='old')
 
     leaves: tuple[Leaf, ...]
     by_name: Mapping[str, Leaf] = field(default_factory=dict)

@@ -9,10 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.engines import Machine
-from parlai_ext.engines.engine import Job, JobTasks, Task, Worker
-from parlai_ext.engines.ray_cluster import (
+from parlai_ext.engines.engine import (
+    Job,
+    JobTasks,
     Place,
     RayEngine,
+    Task,
+    Worker,
     _Hand,
     _JobRun,
     places,

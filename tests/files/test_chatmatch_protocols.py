@@ -4,9 +4,8 @@ ChatMatch as protocols: the paper's, and a small tournament of the mini zoo.
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.store import RunFolder
+from parlai_ext.store import RunFolder, pairings
 from parlai_ext.systems.task_data import load_openers
-from parlai_ext.worlds.schedule import pairings
 from tests.support.small_run import small_config
 from tests.support.user_error import user_error
 

@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.files import load_roster, parse_target
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.worlds.schedule import pairings
+from parlai_ext.store import pairings
 
 # Table 2, typed from the paper
 TARGETS = """

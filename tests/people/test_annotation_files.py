@@ -12,7 +12,7 @@ import pytest
 
 from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.commands.import_annotation import ImportAnnotation, agreement_limits
-from parlai_ext.core.records import record_to_json
+from parlai_ext.core import record_to_json
 from parlai_ext.people.answer_shares import (
     ItemAgreement,
     agreed_items,

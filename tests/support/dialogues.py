@@ -3,7 +3,7 @@ Dialogues from texts.
 """
 
 from parlai_ext.core import Dialogue, Utterance
-from parlai_ext.worlds.schedule import dialogue_id
+from parlai_ext.store import dialogue_id
 
 
 def turns_of(speakers, texts, given=2):

@@ -9,8 +9,7 @@ from parlai_ext.collect.plan import ResolvedProtocol, build_manifest
 from parlai_ext.core import Opener, Protocol, System, content_id, options_from_opt
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import note_parts
-from parlai_ext.store import RunFolder, system_part
-from parlai_ext.worlds.schedule import pairings
+from parlai_ext.store import RunFolder, pairings, system_part
 from tests.support.on_cpu import CPU
 
 

@@ -3,8 +3,7 @@ A small run without models: what each system says is a function of the opener.
 """
 
 from parlai_ext.core import Opener, Roster, Score, ScoredDialogue, System, content_id
-from parlai_ext.store import RunFolder, read_manifest, sealed_text
-from parlai_ext.worlds.schedule import pairings
+from parlai_ext.store import RunFolder, pairings, read_manifest, sealed_text
 from tests.support.dialogues import spoken
 
 PARTNERS = ('p1', 'p2')

@@ -7,9 +7,9 @@ from parlai.scripts.self_chat import SelfChat
 
 from parlai_ext.commands import plugin
 from parlai_ext.core import Opener, System
+from parlai_ext.store import sample_openers
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.task_data import load_openers
-from parlai_ext.worlds.schedule import sample_openers
 from tests.support.lockstep_play import play, row
 from tests.support.plans import says, some_openers
 from tests.support.tiny_models import make_generator, make_ranker

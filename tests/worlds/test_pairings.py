@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.core import PLAYED, SCHEMES, Roster, System
-from parlai_ext.worlds.schedule import pairings
+from parlai_ext.store import pairings
 from tests.support.user_error import user_error
 
 names = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)

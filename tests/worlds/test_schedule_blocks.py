@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.core import Opener
-from parlai_ext.worlds.schedule import Schedule, sample_openers, shard_size_for
+from parlai_ext.store import Schedule, sample_openers, shard_size_for
 from tests.support.user_error import user_error
 from tests.worlds.test_pairings import paired
 
