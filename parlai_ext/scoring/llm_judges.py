@@ -328,7 +328,7 @@ def expected_rating(
         return AnswerRating(None, 'the judge gives no label a probability')
     products = (p * prompt.scores[label] for label, p in probabilities.items())
     value = math.fsum(products) / total
-    told = {'manner': 'expected', 'probabilities': dict(probabilities)}
+    told: JsonObject = {'manner': 'expected', 'probabilities': dict(probabilities)}
     return AnswerRating(value, None, told)
 
 
