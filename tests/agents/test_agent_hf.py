@@ -490,7 +490,6 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         {'beam_size': 2},
         {'reply_max_tokens': 256},
         {'hf_template_args': 'x'},
-        {'stop': ''},
         {'hf_contxt_tokens': 3},
     ],
 )

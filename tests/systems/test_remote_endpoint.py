@@ -21,7 +21,6 @@ from tests.support.remote_samples import (
     chat_reply,
     hellos,
     make_remote,
-    talk,
 )
 from tests.support.user_error import user_error
 
@@ -50,9 +49,9 @@ def test_an_empty_reply_is_asked_for_again(url, replies_of):
 
 @pytest.mark.parametrize('opt, n', [(PINNED, 1), (NO_CACHE, 3)])
 def test_with_a_cache_equal_conversations_are_asked_once(url, endpoint, opt, n):
-    found = endpoint(**opt).replies([talk('Hi.')] * 3)
+    found = endpoint(**opt).replies(hellos(1) * 3)
     assert len(received(url)) == n
-    assert [a.text for a in found] == [chat_reply('Hi.')] * 3
+    assert [a.text for a in found] == [chat_reply('hello 0')] * 3
 
 
 def test_the_rate_holds_for_every_request(url, replies_of, waits):
