@@ -14,6 +14,7 @@ from parlai_ext.compat.agents import index_files
 from parlai_ext.core import System
 from parlai_ext.systems import families
 from parlai_ext.systems.identity import identity
+from parlai_ext.systems.safe.read import same_bits
 from tests.support.family_fid import (
     N_PASSAGES,
     build_fid,
@@ -82,9 +83,8 @@ def test_words_and_query_encoder_are_those_of_the_model_file(opt):
     assert agent.model.tokenize_query('Tea rain nowhere') == [2, 9, 10, 1, 3]
     states = torch.load(opt['model_file'])['model']
     saved = {k.removeprefix(QUERY): v for k, v in states.items() if QUERY in k}
-    loaded = agent.model.retriever.query_encoder.state_dict()
-    assert len(saved) > 30 and saved.keys() == loaded.keys()
-    assert all(torch.equal(loaded[key], saved[key]) for key in saved)
+    assert len(saved) > 30
+    assert same_bits(saved, agent.model.retriever.query_encoder.state_dict())
 
 
 def encodes_queries_by(agent, checkpoint):

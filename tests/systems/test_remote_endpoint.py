@@ -25,7 +25,7 @@ from tests.support.remote_samples import (
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
-pin = Remote().pin
+pin, contents = Remote().pin, Remote().contents
 
 
 def test_as_many_requests_as_allowed_are_under_way_at_once(url, replies_of):
@@ -119,10 +119,6 @@ def test_cookies_are_not_sent_back(url, replies_of):
     assert [request['cookie'] for request in received(url)] == [None, None]
 
 
-def identity_contents(opt):
-    return Remote().contents(opt)
-
-
 @pytest.mark.parametrize(
     'model, shown', [('tiny-2024-08-06', 'tiny-2024-08-06'), (None, '.untold.')]
 )
@@ -150,17 +146,17 @@ def test_a_run_on_another_day_begins_with_the_name_of_that_day(tmp_path, url):
     pinned = pin(opt)
     control(url, model='tiny-2024-08-06')
     # the pinned name is not asked for
-    assert pin(pinned) == pinned and identity_contents(pinned) == {'remote_model': NAME}
+    assert pin(pinned) == pinned and contents(pinned) == {'remote_model': NAME}
     assert received(url) == []
-    assert identity_contents(opt) == {'remote_model': 'tiny-2024-08-06'}
-    assert identity_contents(pin(opt)) == identity_contents(opt)
+    assert contents(opt) == {'remote_model': 'tiny-2024-08-06'}
+    assert contents(pin(opt)) == contents(opt)
 
 
 def test_a_service_without_a_name_is_its_address(tmp_path, url):
     control(url, model=None)
     opt = make_remote(tmp_path, url, remote_format='plain').opt
     assert pin(opt)['remote_dated_model'] == UNTOLD
-    assert identity_contents(pin(opt)) == {'remote_url': f'{url}/reply'}
+    assert contents(pin(opt)) == {'remote_url': f'{url}/reply'}
 
 
 @pytest.mark.parametrize('counted', [True, False])
