@@ -105,9 +105,7 @@ def test_files_that_never_appear_are_named(tmp_path):
         wait_for_files([tmp_path / '00000.jsonl'], seconds=0)
 
 
-def needs_ray():
-    if find_spec('ray') is None:
-        pytest.skip('Ray is not installed')
+needs_ray = pytest.mark.skipif(find_spec('ray') is None, reason='Ray is not installed')
 
 
 def refuse(folder, line, **given):
@@ -133,14 +131,14 @@ def test_without_ray_the_line_says_how_to_install_it(tmp_path, uninstalled):
     refuse(tmp_path, r"pip install 'parlai_ext\[ray\]'", engine='ray')
 
 
+@needs_ray
 @pytest.mark.parametrize('address', ['ray://host:10001', 'host:x'])
 def test_an_address_is_a_host_and_a_port(tmp_path, address):
-    needs_ray()
     refuse(tmp_path, f'{address}.*HOST:PORT', engine='ray', ray_address=address)
 
 
+@needs_ray
 def test_an_address_where_nobody_listens_is_named(tmp_path):
-    needs_ray()
     with socket.socket() as server:  # bound, and nobody listens
         server.bind(('127.0.0.1', 0))
         address = f'127.0.0.1:{server.getsockname()[1]}'

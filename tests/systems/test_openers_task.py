@@ -70,7 +70,6 @@ def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path, caplo
 
 
 def test_the_split_option_wins_over_the_datatype(datapath):
-    load_openers('ext:empathetic_openers')
     found = teacher(
         'ext:empathetic_openers',
         datatype='valid',
