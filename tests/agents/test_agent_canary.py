@@ -8,7 +8,8 @@ import pytest
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.agents.canary.canary import CanaryAgent
+from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
+from parlai_ext.audit.gaming import KINDS
 from parlai_ext.judge_check.perturbations import PARROTS, ResponseInDialogue, parrot
 from tests.support.talk import answers
 
@@ -18,6 +19,10 @@ def replies(kind, heard, own=None):
     if own is not None:
         agent.self_observe(Message(text=own))
     return answers(agent, heard)
+
+
+def test_every_kind_is_played():
+    assert list(KINDS) == list(CANARIES)
 
 
 @pytest.mark.parametrize(

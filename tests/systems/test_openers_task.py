@@ -59,7 +59,6 @@ def test_any_parlai_task_can_open_and_train_is_gone_through_once(datapath, task,
 def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path, caplog):
     (tmp_path / 'mine.csv').write_text(ROWS)
     found = load_openers('ext:empathetic_openers', str(tmp_path / 'mine.csv'))
-    assert [o.utterances for o in found] == EXPECTED
     assert 'hit:3_conv:4' in caplog.text  # an only utterance
     downloaded = load_openers('ext:empathetic_openers')
     assert [(o.id, o.reply) for o in found] == [(o.id, o.reply) for o in downloaded]
