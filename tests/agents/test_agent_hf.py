@@ -94,13 +94,6 @@ TOLD = '<unk> ' * 6
             ['tea'],
             'warm </s> tea </s>',
         ),
-        # turns have the separator between
-        (
-            'bart',
-            {'hf_turn_separator': ' there '},
-            TURNS,
-            'old book there tea </s>',
-        ),
     ],
 )
 def test_what_the_model_reads(kind, opt, turns, prompt, hf_folder):
@@ -487,7 +480,6 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         {'hf_device': 'cuda'},
         {'inference': 'beam', 'beam_size': None},
         {'inference': 'nucleus', 'topp': 1.5},
-        {'inference': 'nucleus', 'topk': 5},
         {'beam_size': 2},
         {'reply_max_tokens': 256},
         {'hf_template_args': 'x'},

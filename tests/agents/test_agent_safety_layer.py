@@ -193,7 +193,6 @@ def test_check_roster_says_what_the_system_inside_lacks(layer):
     [
         ({'safety_system': None}, 'safety_system'),
         ({'safety_system': 'nosuchsystem'}, 'nosuchsystem'),
-        ({'safety_detector': 'words=nofile.txt'}, 'nofile.txt'),
         ({'safety_deflections': 'nofile.txt'}, 'nofile.txt'),
     ],
 )

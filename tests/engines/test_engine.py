@@ -119,7 +119,6 @@ def refuse(folder, line, **given):
         ({'engine': 'ray', 'workers': 2}, '--workers.*--engine local'),
         ({'ray_address': 'auto'}, '--ray-address.*--engine ray'),
         ({'ray_cpus': 2}, '--ray-cpus.*--engine ray'),
-        ({'ray_patience': 30.0}, '--ray-patience.*--engine ray'),
     ],
 )
 def test_an_option_of_the_other_engine_is_refused(tmp_path, given, line):

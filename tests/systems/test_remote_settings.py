@@ -49,7 +49,6 @@ def test_the_chat_path_is_added_once(url, posted):
         {'remote_url': 'http://'},
         {'remote_model': None},
         {'remote_temperature': -1},
-        {'remote_timeout': 0},
         {'remote_extra': '[1]'},
         {'remote_extra': '{'},
         {'remote_extra': {'x': float('nan')}},
