@@ -153,15 +153,19 @@ def test_the_numbers_of_another_index_are_refused(opt):
     assert ' 2 are numbered in ' in message
 
 
-POLY = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8}
-
-
 @pytest.mark.parametrize(
     'more, start',
     [
         ({'path_to_dpr_passages': 'psgs_w100.tsv.gz'}, 'path_to_dpr_passages: psgs_w1'),
         ({'n_docs': N_PASSAGES + 1}, 'n_docs: 31 passages are wanted, but the index'),
-        ({**POLY, 'polyencoder_init_model': 'nowhere'}, 'polyencoder_init_model: '),
+        (
+            {
+                'rag_retriever_type': 'dpr_then_poly',
+                'dpr_num_docs': 8,
+                'polyencoder_init_model': 'nowhere',
+            },
+            'polyencoder_init_model: ',
+        ),
         ({'model': 'rag', 'rag_model_type': 'turn'}, 'rag_turn_marginalize: ParlAI'),
     ],
 )
