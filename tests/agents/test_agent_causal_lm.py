@@ -174,8 +174,7 @@ def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
 
 
 def test_a_dialogue_that_is_too_long_loses_its_oldest_turns(hf_folder):
-    agent = load(hf_model=hf_folder('gpt2'), text_truncate=8).agent
-    for text in TURNS:
-        agent.history.update_history(Message(text=text))
+    player = load(hf_model=hf_folder('gpt2'), text_truncate=8)
+    agent = after_turns(player, TURNS).agent
     kept = agent.dict.vec2txt(agent.history.get_history_vec())
     assert kept.split() == [*TURNS[1].split(), *TURNS[2].split()]

@@ -3,8 +3,6 @@ ext:hf in batches: in float64 a conversation gets the reply that it gets alone; 
 for chat templates of several manners, and what is cut of a long conversation.
 """
 
-import shutil
-
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -39,8 +37,7 @@ WAYS = {
 
 
 def load(folder, **opt):
-    found = {**OPT, 'hf_model': str(folder), 'hf_dtype': 'float64', **opt}
-    return loaded(**found)
+    return loaded(**OPT, hf_model=folder, hf_dtype='float64', **opt)
 
 
 # how replies are searched is the same for all kinds; what attends to what is not
@@ -58,15 +55,12 @@ def test_a_batch_changes_no_reply(kind, way, hf_folder):
     assert len(set(alone)) > 1
 
 
-def test_padding_with_the_end_token_is_no_word(hf_folder, tmp_path):
+def test_padding_with_the_end_token_is_no_word(tmp_path):
     # GPT-2 has no padding token and is padded with the end token: a batch must not make
     # the end of a reply less likely
-    gpt2 = shutil.copytree(hf_folder('gpt2'), tmp_path / 'gpt2')
-    for name in ('config.json', 'generation_config.json'):
-        changed_json(gpt2 / name, pad_token_id=None)
-    changed_json(gpt2 / 'tokenizer_config.json', pad_token=None)
-    more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
-    model = load(gpt2, **more)
+    gpt2 = make_model(tmp_path, 'gpt2', pad_token_id=None)
+    changed_json(f'{gpt2}/tokenizer_config.json', pad_token=None)
+    model = load(gpt2, repetition_penalty=1.5, hf_turn_separator='tea')
     assert model.agent.engine.config.pad_token_id == 2
     alone = replies_alone(model, TURNS)
     assert any(len(text.split()) < 8 for text in alone)

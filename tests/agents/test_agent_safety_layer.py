@@ -143,12 +143,9 @@ def test_eval_model_counts_what_fired(layer, tmp_path):
         f'id,toxic,answer,split\n1,a {BAD},no,test\n2,tea,no,test\n3,please,no,test\n'
         '4,rain,no,test\n',
     )
-    opt = layer('Rude')
+    system = f'{__name__.rpartition(".")[2]}=agent:{__name__}:Rude'
     report = EvalModel.main(
-        **{
-            **opt,
-            'safety_system': f'{__name__.rpartition(".")[2]}=agent:{__name__}:Rude',
-        },
+        **layer('Rude', safety_system=system),
         task='ext:toxic_prompts:test',
         toxic_data=str(tmp_path / 'pairs.csv'),
         batchsize=2,
@@ -196,7 +193,6 @@ def test_check_roster_says_what_the_system_inside_lacks(layer):
     [
         ({'safety_system': None}, 'safety_system'),
         ({'safety_system': 'nosuchsystem'}, 'nosuchsystem'),
-        ({'safety_detector': 'words=nofile.txt'}, 'nofile.txt'),
         ({'safety_deflections': 'nofile.txt'}, 'nofile.txt'),
     ],
 )

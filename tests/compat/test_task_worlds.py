@@ -44,7 +44,6 @@ def toy_task(module_folder):
         ('ext:toy:Opener', 'plain', 'DefaultWorld'),
         # no interactive world in this task, no world at all in that: the stock one
         ('ext:toy', 'interactive', 'DialogPartnerWorld'),
-        ('ext:bare', 'self_chat', 'DialogPartnerWorld'),
         ('self_chat', 'self_chat', 'SelfChatWorld'),
         ('internal:nothing', 'self_chat', 'DialogPartnerWorld'),
         ('ext:toy,ext:bare', 'plain', 'DialogPartnerWorld'),

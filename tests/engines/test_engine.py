@@ -105,9 +105,7 @@ def test_files_that_never_appear_are_named(tmp_path):
         wait_for_files([tmp_path / '00000.jsonl'], seconds=0)
 
 
-def needs_ray():
-    if find_spec('ray') is None:
-        pytest.skip('Ray is not installed')
+needs_ray = pytest.mark.skipif(find_spec('ray') is None, reason='Ray is not installed')
 
 
 def refuse(folder, line, **given):
@@ -121,7 +119,6 @@ def refuse(folder, line, **given):
         ({'engine': 'ray', 'workers': 2}, '--workers.*--engine local'),
         ({'ray_address': 'auto'}, '--ray-address.*--engine ray'),
         ({'ray_cpus': 2}, '--ray-cpus.*--engine ray'),
-        ({'ray_patience': 30.0}, '--ray-patience.*--engine ray'),
     ],
 )
 def test_an_option_of_the_other_engine_is_refused(tmp_path, given, line):
@@ -133,14 +130,14 @@ def test_without_ray_the_line_says_how_to_install_it(tmp_path, uninstalled):
     refuse(tmp_path, r"pip install 'parlai_ext\[ray\]'", engine='ray')
 
 
+@needs_ray
 @pytest.mark.parametrize('address', ['ray://host:10001', 'host:x'])
 def test_an_address_is_a_host_and_a_port(tmp_path, address):
-    needs_ray()
     refuse(tmp_path, f'{address}.*HOST:PORT', engine='ray', ray_address=address)
 
 
+@needs_ray
 def test_an_address_where_nobody_listens_is_named(tmp_path):
-    needs_ray()
     with socket.socket() as server:  # bound, and nobody listens
         server.bind(('127.0.0.1', 0))
         address = f'127.0.0.1:{server.getsockname()[1]}'

@@ -122,16 +122,13 @@ def test_a_task_that_came_back_is_first_again():
     assert tasks.take((), None, None) is task
 
 
-@pytest.fixture
-def replies_are_answers(monkeypatch):
+def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(
+    tmp_path, monkeypatch
+):
     errors = SimpleNamespace(RayTaskError=KeyError, RayError=LookupError)
+    # replies are answers
     ray = SimpleNamespace(get=lambda reply: reply, exceptions=errors)
     monkeypatch.setitem(sys.modules, 'ray', ray)
-
-
-def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(
-    tmp_path, replies_are_answers
-):
     # it was slow to begin; the others had done all tasks of that job by then
     place = Place('node', 'host', 0, 0.0, 1.0)
     hand = _Hand(place, None, stage='begin', has_begun=True, key='first')

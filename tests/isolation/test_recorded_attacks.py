@@ -106,14 +106,6 @@ def remote_judge(address):
     'opt, words',
     [
         ({'model': 'planted_evil:Evil'}, 'model: .*planted_evil.*--config'),
-        (
-            {
-                'model': 'ext:safety_layer',
-                'safety_system': {'model': 'planted_evil:Evil'},
-                'safety_detector': 'words=README.md',
-            },
-            'model: .*planted_evil.*--config',
-        ),
         (remote, VARIABLE),
     ],
 )

@@ -56,11 +56,8 @@ def test_the_dictionary_writes_any_text(trained):
 
 def test_same_seed_same_examples(tokenizer):
     agent = build_agent(JOB, 0, tokenizer)
-    first, second = (
-        [[list(one['text_vec']) for one in batch] for batch in found]
-        for found in (batches(agent, 'chat', 'train', 1, 4, 3) for _ in range(2))
-    )
-    assert first == second and len(first) == 3
+    first, second = (list(batches(agent, 'chat', 'train', 1, 4, 3)) for _ in range(2))
+    assert str(first) == str(second) and len(first) == 3
 
 
 def test_the_judge_and_its_control_differ_in_lessons_only():

@@ -30,7 +30,6 @@ JUDGES = (
     'unlikelihood_vocab',
     'unlikelihood_repetition',
 )
-STYLE_GEN = 'projects.style_gen.style_gen:StyleGenAgent'
 
 
 def unlikelihood_vocab(folder):
@@ -102,7 +101,9 @@ FAMILIES = {
     # Blender, LIGHT, SaFeR, style-gen as the papers ran it
     'generator': partial(_transformer, model='transformer/generator'),
     # style-gen with its own class
-    'style_gen': partial(_transformer, model=STYLE_GEN),
+    'style_gen': partial(
+        _transformer, model='projects.style_gen.style_gen:StyleGenAgent'
+    ),
     # MSC, with so few pre-trained positions that a short dialogue goes beyond them
     'long_context': partial(
         _transformer,

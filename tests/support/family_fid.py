@@ -69,7 +69,10 @@ def build(folder, name, model, seed, **more):
     """
     compat.apply()
     checkpoint = query_encoder(folder, seed)
-    passages = write_passages(folder / f'{name}.tsv', paragraphs(N_PASSAGES, seed))
+    lines = sentences(4 * N_PASSAGES, seed)
+    # longer than a passage may be in a longer dialogue
+    texts = [' '.join(lines[i::N_PASSAGES]) for i in range(N_PASSAGES)]
+    passages = write_passages(folder / f'{name}.tsv', texts)
     index = write_index(folder, name, seed)
     bart = make_model(folder, f'{name}_bart', seed, {**BART, 'model': 'bart'})
     where = {
@@ -100,14 +103,6 @@ def build_poly(folder):
     where = {'polyencoder_init_model': make_ranker(folder, 'ranker', 24, **RERANKER)}
     kind = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8, **CODES}
     return {**build(folder, 'poly', 'fid', 24, **kind, **where), **where}
-
-
-def paragraphs(n, seed):
-    """
-    Return ``n`` texts that are longer than a passage may be in a longer dialogue.
-    """
-    lines = sentences(4 * n, seed)
-    return [' '.join(lines[i::n]) for i in range(n)]
 
 
 def write_passages(path, texts):

@@ -3,8 +3,6 @@ A catalogue of one tiny model, with a folder of wheels that pip takes for its in
 a hub on this machine.
 """
 
-import json
-
 import pytest
 from huggingface_hub import constants
 
@@ -17,27 +15,6 @@ from tests.support.written import written, zip_of
 
 FILES = {'config.json': b'{}', 'model.safetensors': bytes(range(256)) * 500}
 REPOSITORY, REVISION = 'owner/tiny', 'a' * 40
-
-
-def card_text(contents=FILES, **changes):
-    """
-    Return a card of the tiny model, or of other files, as YAML (JSON is YAML).
-    """
-    files = [
-        {'name': name, 'size': len(data), 'sha256': sha256(data)}
-        for name, data in contents.items()
-    ]
-    card = {
-        'title': 'tiny',
-        'page': 'https://example.org',
-        'licence': 'MIT',
-        'kinds': ['likelihood', 'chat'],
-        'good_for': 'tests',
-        'parameters': 10,
-        'files': files,
-        **changes,
-    }
-    return json.dumps(known_values(card))
 
 
 def forget_cards():
@@ -56,8 +33,25 @@ class Catalogue:
         self.index.mkdir()
         (home / 'models').mkdir()
 
-    def add(self, name, **changes):
-        (self.home / 'models' / f'{name}.yaml').write_text(card_text(**changes))
+    def add(self, name, contents=FILES, **changes):
+        """
+        Write a card of the tiny model, or of other files, as YAML (JSON is YAML).
+        """
+        files = [
+            {'name': name, 'size': len(data), 'sha256': sha256(data)}
+            for name, data in contents.items()
+        ]
+        card = {
+            'title': 'tiny',
+            'page': 'https://example.org',
+            'licence': 'MIT',
+            'kinds': ['likelihood', 'chat'],
+            'good_for': 'tests',
+            'parameters': 10,
+            'files': files,
+            **changes,
+        }
+        written(self.home / 'models', f'{name}.yaml', known_values(card))
         forget_cards()
 
     def wheel(self, project='tiny-model', members=None):

@@ -60,19 +60,11 @@ def endpoint(tmp_path, url, waits, monkeypatch):
     return make
 
 
-def talk(*texts):
-    """
-    Return a conversation in which the other speaks last.
-    """
-    mine = [(len(texts) - i) % 2 == 0 for i in range(len(texts))]
-    return tuple(ChatTurn(*turn) for turn in zip(mine, texts, strict=True))
-
-
 def hellos(n):
     """
     Return ``n`` different conversations of one turn.
     """
-    return [talk(f'hello {i}') for i in range(n)]
+    return [(ChatTurn(False, f'hello {i}'),) for i in range(n)]
 
 
 def chat_reply(text):

@@ -14,6 +14,7 @@ from tests.support.download_server import exit_code, fetching, seen
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION
 from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
+from tests.support.waiting import comes_true
 from tests.support.written import zip_of
 
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
@@ -121,8 +122,7 @@ def test_killed_between_files_it_goes_on_with_the_next(data, hub):
     process = start()
     try:
         assert hub.half.wait(60)
-        while len(hub.asked) < 2:
-            assert hub.over.wait(0.05) is False
+        assert comes_true(lambda: len(hub.asked) == 2)
     finally:
         process.kill()
         process.join()

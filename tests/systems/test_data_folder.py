@@ -10,6 +10,9 @@ import pytest
 from parlai_ext.engines import data_folder
 
 PARLAIS = Path(parlai.__file__).parents[1] / 'data'
+needs_parlais_wheel = pytest.mark.skipif(
+    'site-packages' not in PARLAIS.parts, reason='ParlAI is a checkout'
+)
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def test_what_is_named_is_taken(environment):
     assert data_folder() == '/data'
 
 
-@pytest.mark.skipif('site-packages' not in PARLAIS.parts, reason='ParlAI is a checkout')
+@needs_parlais_wheel
 @pytest.mark.parametrize('given', [None, str(PARLAIS)])
 def test_an_environment_is_no_place_for_models(given, environment, tmp_path):
     if given:  # as ParlAI leaves it
@@ -33,8 +36,8 @@ def test_an_environment_is_no_place_for_models(given, environment, tmp_path):
     assert data_folder() == str(tmp_path / 'parlai_ext')
 
 
+@needs_parlais_wheel
 def test_without_a_cache_of_ones_own_it_lies_in_the_home(environment):
     environment.delenv('XDG_CACHE_HOME')
     environment.setenv('HOME', '/home/me')
-    if 'site-packages' in PARLAIS.parts:
-        assert data_folder() == '/home/me/.cache/parlai_ext'
+    assert data_folder() == '/home/me/.cache/parlai_ext'

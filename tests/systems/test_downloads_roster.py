@@ -4,6 +4,7 @@ of BART and R2C2 among it.
 """
 
 import re
+import shutil
 
 import pytest
 from parlai.core import build_data
@@ -183,8 +184,7 @@ def bart(tmp_path):
     opt = families._bart(tmp_path)
     home = tmp_path / 'data' / 'gpt2'
     files = files_under(home)
-    for path in home.iterdir():
-        path.unlink()
+    shutil.rmtree(home)
     return System('b', opt), files
 
 

@@ -74,7 +74,7 @@ def test_a_missing_file_is_one_line(home):
 
 
 def test_the_source_of_a_users_own_agent_is_part_of_the_identity(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
+    monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / 'my_own_bot.py'
     path.write_text('class Bot: pass\n')
     system = System('A', {'model': 'my_own_bot:Bot'})

@@ -21,12 +21,11 @@ from tests.support.remote_samples import (
     chat_reply,
     hellos,
     make_remote,
-    talk,
 )
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
-pin = Remote().pin
+pin, contents = Remote().pin, Remote().contents
 
 
 def test_as_many_requests_as_allowed_are_under_way_at_once(url, replies_of):
@@ -50,9 +49,9 @@ def test_an_empty_reply_is_asked_for_again(url, replies_of):
 
 @pytest.mark.parametrize('opt, n', [(PINNED, 1), (NO_CACHE, 3)])
 def test_with_a_cache_equal_conversations_are_asked_once(url, endpoint, opt, n):
-    found = endpoint(**opt).replies([talk('Hi.')] * 3)
+    found = endpoint(**opt).replies(hellos(1) * 3)
     assert len(received(url)) == n
-    assert [a.text for a in found] == [chat_reply('Hi.')] * 3
+    assert [a.text for a in found] == [chat_reply('hello 0')] * 3
 
 
 def test_the_rate_holds_for_every_request(url, replies_of, waits):
@@ -120,10 +119,6 @@ def test_cookies_are_not_sent_back(url, replies_of):
     assert [request['cookie'] for request in received(url)] == [None, None]
 
 
-def identity_contents(opt):
-    return Remote().contents(opt)
-
-
 @pytest.mark.parametrize(
     'model, shown', [('tiny-2024-08-06', 'tiny-2024-08-06'), (None, '.untold.')]
 )
@@ -151,17 +146,17 @@ def test_a_run_on_another_day_begins_with_the_name_of_that_day(tmp_path, url):
     pinned = pin(opt)
     control(url, model='tiny-2024-08-06')
     # the pinned name is not asked for
-    assert pin(pinned) == pinned and identity_contents(pinned) == {'remote_model': NAME}
+    assert pin(pinned) == pinned and contents(pinned) == {'remote_model': NAME}
     assert received(url) == []
-    assert identity_contents(opt) == {'remote_model': 'tiny-2024-08-06'}
-    assert identity_contents(pin(opt)) == identity_contents(opt)
+    assert contents(opt) == {'remote_model': 'tiny-2024-08-06'}
+    assert contents(pin(opt)) == contents(opt)
 
 
 def test_a_service_without_a_name_is_its_address(tmp_path, url):
     control(url, model=None)
     opt = make_remote(tmp_path, url, remote_format='plain').opt
     assert pin(opt)['remote_dated_model'] == UNTOLD
-    assert identity_contents(pin(opt)) == {'remote_url': f'{url}/reply'}
+    assert contents(pin(opt)) == {'remote_url': f'{url}/reply'}
 
 
 @pytest.mark.parametrize('counted', [True, False])

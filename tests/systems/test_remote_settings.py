@@ -8,7 +8,7 @@ import json
 import pytest
 
 from parlai_ext.core import System
-from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.settings import RemoteReply, Settings
@@ -49,7 +49,6 @@ def test_the_chat_path_is_added_once(url, posted):
         {'remote_url': 'http://'},
         {'remote_model': None},
         {'remote_temperature': -1},
-        {'remote_timeout': 0},
         {'remote_extra': '[1]'},
         {'remote_extra': '{'},
         {'remote_extra': {'x': float('nan')}},
@@ -185,12 +184,7 @@ def test_a_chat_request_in_full():
     opt = {'remote_temperature': 0, 'remote_top_p': 0.9, 'remote_seed': 3}
     assert openai.request(TURNS, style, settings(**opt)) == {
         'model': 'm',
-        'messages': [
-            {'role': 'system', 'content': 'Be kind.'},
-            {'role': 'user', 'content': 'What did you do today?'},
-            {'role': 'assistant', 'content': 'I baked bread.'},
-            {'role': 'user', 'content': 'Oh nice, what kind?'},
-        ],
+        'messages': messages(TURNS, style),
         'max_tokens': 128,
         'temperature': 0,
         'top_p': 0.9,

@@ -13,13 +13,10 @@ from parlai_ext.systems.spending import (
 
 
 def test_an_agent_may_count_what_it_uses_in_several_ways():
-    class Plain:
-        pass
-
     class Property:
         usage = {'requests': 3, 'prompt_tokens': None, 'cost': None}
 
-    assert spending_of(Plain()) is None
+    assert spending_of(object()) is None
     found = spending_of(Property())
     assert (found['requests'], found['prompt_tokens'], found['cost']) == (3, 0, None)
     assert total_spending([found, {'requests': 1, 'cost': 2.0}])['cost'] == 2.0
