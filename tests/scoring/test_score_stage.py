@@ -173,10 +173,6 @@ def n_batches(monkeypatch):
     return score
 
 
-def scored_files(run_dir):
-    return {n: b for n, b in files_of(run_dir).items() if n.startswith('scores/')}
-
-
 def test_a_shard_that_was_killed_goes_on_after_its_last_saved_batch(
     tmp_path, n_batches
 ):
@@ -191,7 +187,7 @@ def test_a_shard_that_was_killed_goes_on_after_its_last_saved_batch(
     assert saved.read_bytes().count(b'\n') == 1 + 1 + 3  # a header before them
     assert not list(killed.glob('scores/*/*/*.jsonl'))
     assert n_batches(killed) == n_all - 4
-    assert scored_files(killed) == scored_files(whole)
+    assert files_of(killed) == files_of(whole)
     # what a kill between writing and removing leaves is removed by the next command
     saved.write_bytes(b'')
     assert n_batches(killed) == 0 and not saved.exists()
