@@ -76,7 +76,6 @@ def test_trivial_scores_by_pencil(
 @pytest.mark.parametrize(
     'scorer, response, why',
     [
-        ('distinct', 'word', '2 words'),
         ('repetition', 'word', '2 words'),
         ('overlap', '?!', 'there is no word in what is judged'),
     ],
