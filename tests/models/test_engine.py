@@ -17,16 +17,6 @@ FULL = torch.OutOfMemoryError('CUDA out of memory. Tried to allocate')
 lists = st.lists(st.integers(0, 40), max_size=30)
 
 
-@pytest.fixture(scope='module', autouse=True)
-def quick():
-    """
-    Nothing here holds memory, and looking for it takes a third of a second.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('gc.collect', lambda: 0)
-        yield
-
-
 class Step:
     """
     A model with room for so many tokens; it keeps the groups that went through.

@@ -3,7 +3,7 @@ Token sequences as trees, and which of them share one.
 """
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.models.likelihood import (
@@ -25,7 +25,6 @@ asked_things = st.lists(
 COSTS = TreeCosts(3456, 16384, 24 * 3456)
 
 
-@settings(max_examples=50)
 @given(asked=asked_things, token=st.integers(1, 50), tokens=st.integers(14, 60))
 def test_trees_keep_to_the_budget(asked, token, tokens):
     # a context and a continuation have at most 8 + 4 nodes

@@ -18,7 +18,7 @@ from parlai_ext.systems.catalogue.conversions import (
 )
 from parlai_ext.systems.catalogue.fetch_model import is_fetched
 from parlai_ext.systems.safe import load
-from tests.support.malicious_pickles import named
+from tests.support.malicious_pickles import Call, named
 from tests.support.on_cpu import load_here, models_on_cpu
 from tests.support.user_error import user_error
 from tests.support.written import changed_json
@@ -144,15 +144,10 @@ def test_a_network_is_no_larger_than_its_weights(converted, monkeypatch):
         load_here('classifier', str(converted))
 
 
-class Evil:
-    def __reduce__(self):
-        return (print, ('ran',))
-
-
 @pytest.mark.parametrize(
     'data, line',
     [
-        (pickle.dumps(Evil()), 'print'),
+        (pickle.dumps(Call(print, 'ran')), 'print'),
         (pickled_tokenizer(oov_token='x'), 'another kind of tokenizer'),
     ],
 )

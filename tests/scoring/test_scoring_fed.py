@@ -342,13 +342,9 @@ def test_mistakes_are_one_line(tmp_path, text, problem):
         own(tmp_path, text)
 
 
-@pytest.mark.parametrize(
-    'name, words',
-    [('fed_2002', "did you mean 'fed_2020'"), ('nowhere.json', 'nowhere.json')],
-)
-def test_what_is_not_there_is_named(name, words):
-    with user_error(words):
-        load_followups(name)
+def test_a_file_that_is_not_there_is_named():
+    with user_error('nowhere.json'):
+        load_followups('nowhere.json')
 
 
 def test_hash_depends_on_texts_and_sides(tmp_path):

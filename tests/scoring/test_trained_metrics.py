@@ -7,7 +7,7 @@ pinned, signed and recorded.
 
 import shutil
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -60,6 +60,8 @@ from tests.support.user_error import user_error
 from tests.support.written import changed_json, json_in, on_one_line, written
 
 pytest_plugins = ['tests.support.family_hf']
+# numbers in float32, summed in another order
+near = partial(pytest.approx, abs=1e-5)
 
 # of ITEMS[0]
 RESPONSE = 'i do ! i played it on a boat .'
@@ -152,10 +154,10 @@ def test_the_terms_are_those_of_the_authors_code(folders, scored):
         right_share(usr['knowledge_classifier'], f'{FACT} _eos'),
     ]
     named = [score.values[d] for d in ('Natural', 'Engaging', 'Uses Knowledge')]
-    assert named == pytest.approx(expected, abs=1e-5)
+    assert named == near(expected)
     # only the response is hidden on request
     n = len(tokenizer(f' {USR_RESPONSE}', add_special_tokens=False)['input_ids'])
-    assert alone.evidence[0] == pytest.approx(sum(logprobs[-n:]) / n, abs=1e-5)
+    assert alone.evidence[0] == near(sum(logprobs[-n:]) / n)
 
 
 def test_the_last_hundred_tokens_are_read(folders, scored):
@@ -164,7 +166,7 @@ def test_the_last_hundred_tokens_are_read(folders, scored):
     text = f'{on_one_line(item.context[0])} _eos {USR_RESPONSE}'
     ids = roberta_tokenizer()(text)['input_ids']
     logprobs = masked_logprobs(folders, ids[-100:])
-    assert score.evidence[0] == pytest.approx(sum(logprobs) / 98, abs=1e-5)
+    assert score.evidence[0] == near(sum(logprobs) / 98)
     assert score.cut == len(ids) - 101  # the begin token is none of the text's
 
 
@@ -213,13 +215,13 @@ def test_the_score_adds_the_words_that_are_no_stop_words(folders, scored):
         ('Uses Knowledge', FACT),
     ):
         words = supported(folders, context)
-        assert score.evidence[dimension] == pytest.approx(words, abs=1e-5)
+        assert score.evidence[dimension] == near(words)
         pairs = zip(RESPONSE.split(), words, strict=True)
         # the words of it that are no stop words
         counted = {'!', 'played', 'boat', '.'}
         expected = sum(value for word, value in pairs if word in counted)
-        assert score.values[dimension] == pytest.approx(expected, abs=1e-5)
-        assert every.values[dimension] == pytest.approx(sum(words), abs=1e-5)
+        assert score.values[dimension] == near(expected)
+        assert every.values[dimension] == near(sum(words))
 
 
 def test_a_checkpoint_of_the_authors_has_the_same_scores(folders, scored, tmp_path):
@@ -333,15 +335,15 @@ def test_the_questions_are_those_of_the_paper(folders, scored):
     [score] = scored('unieval')
     for dimension, text in INPUTS.items():
         expected = yes_share(folders, text)
-        assert score.values[dimension] == pytest.approx(expected, abs=1e-5), dimension
+        assert score.values[dimension] == near(expected), dimension
 
 
 def test_engaging_is_a_sum_over_sentences_and_overall_a_mean(folders, scored):
     [score] = scored('unieval')
     parts = ['i do !', 'i played it on a boat .']
     each = [yes_share(folders, ENGAGING.format(part)) for part in parts]
-    assert score.values['Engaging'] == pytest.approx(sum(each), abs=1e-5)
-    assert score.evidence == {'sentences': pytest.approx(each, abs=1e-5)}
+    assert score.values['Engaging'] == near(sum(each))
+    assert score.evidence == {'sentences': near(each)}
     five = [score.values[name] for name in (*INPUTS, 'Engaging')]
     assert score.values['Overall'] == pytest.approx(sum(five) / 5)
 
@@ -366,7 +368,7 @@ def test_a_long_question_loses_its_end_and_keeps_the_end_token(folders, scored):
     assert score.cut > 0
     text = INPUTS['Natural'].replace(RESPONSE, long.response)
     expected = yes_share(folders, text, max_length=20, truncation=True)
-    assert score.values['Natural'] == pytest.approx(expected, abs=1e-5)
+    assert score.values['Natural'] == near(expected)
 
 
 def test_sentences_end_at_marks_but_not_at_abbreviations():
@@ -408,7 +410,7 @@ def test_the_best_reference_counts(folders, scored):
     model = BertForSequenceClassification.from_pretrained(folder)
     each = [number(model, reference, RESPONSE) for reference in REFERENCES]
     [score] = scored('bleurt', [ITEM])
-    assert score.values['Overall'] == pytest.approx(max(each), abs=1e-5)
+    assert score.values['Overall'] == near(max(each))
     assert score.evidence == {'reference': each.index(max(each))}
 
 
@@ -435,7 +437,7 @@ def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, kind, inner, n
     tokenizer.save_pretrained(tmp_path)
     expected = max(number(model, reference, RESPONSE) for reference in REFERENCES)
     [score] = scored('bleurt', [ITEM], regressor=str(tmp_path))
-    assert score.values['Overall'] == pytest.approx(expected, abs=1e-5)
+    assert score.values['Overall'] == near(expected)
 
 
 def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
@@ -532,7 +534,7 @@ def test_the_score_is_minus_the_distance_from_people(folder, options):
     pairs = [(texts[:i], texts[i]) for texts in PEOPLE for i in (1, 2, 3)]
     rows = np.array([feature(folder, *pair) for pair in pairs])
     mean, precision = read_statistics(options['statistics'])
-    assert mean == pytest.approx(rows.mean(0), abs=1e-5)
+    assert mean == near(rows.mean(0))
     row = feature(folder, TURN.context, TURN.response)
     assert score == pytest.approx(-(squared(row, mean, precision) ** 0.5), rel=1e-3)
     # a dialogue has the mean of squared distances, here of the second of people's

@@ -18,18 +18,13 @@ FRAME = (
 NUMBERS = [str(n) for n in range(10)]
 
 
-class Vectorizer:
-    def __init__(self, tokenizer):
-        self.tokenizer = tokenizer
-
-
 class PlantedLabels:
     signature = 'planted'
 
     def __init__(self, bias=1.0, nothing=None):
         self.bias, self.nothing = bias, nothing
-        tokenizer = make_tokenizer([*FRAME.split(), *NUMBERS])
-        self.vectorizer = Vectorizer(tokenizer)
+        self.tokenizer = make_tokenizer([*FRAME.split(), *NUMBERS])
+        self.vectorizer = self  # of which the tokenizer is asked for
         self.prompts = []
 
     def likelihood(self, name):
@@ -45,7 +40,7 @@ class PlantedLabels:
         return [self._answer(question) for question in questions]
 
     def _answer(self, question):
-        prompt = self.vectorizer.tokenizer.decode(question.context)
+        prompt = self.tokenizer.decode(question.context)
         self.prompts.append(prompt)
         first, *second = re.findall(r'Response(?: A| B)? (?:Q: )?(\d)', prompt)
         if self.nothing in (first, *second):

@@ -23,12 +23,9 @@ class Line(Training):
     def __init__(self, folder, seed=0):
         torch.manual_seed(0)
         self.model = torch.nn.Linear(3, 2)
-        self.stop_at = None
         super().__init__(self.model, folder, {'seed': seed, 'base': 'line'}, lr=0.1)
 
     def update(self, step):
-        if step == self.stop_at:
-            raise KeyboardInterrupt
         point = torch.randn(3, generator=torch.Generator().manual_seed(step))
         loss = (self.model(point) - point[:2]).square().sum()
         loss.backward()
@@ -41,22 +38,16 @@ def begun(tmp_path):
     Return a training that was interrupted before its sixth step.
     """
     training = Line(tmp_path)
-    training.stop_at = 5
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(Line, 'update', 5):
         training.run(8, save_every=100)
     return training
 
 
-def test_a_step_that_was_not_finished_is_not_saved(begun, tmp_path, monkeypatch):
+def test_a_step_that_was_not_finished_is_not_saved(begun, tmp_path):
     intact = begun.file.read_bytes()
     resumed = Line(tmp_path)
     resumed.resume()
-
-    def interrupted():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(resumed.optimizer, 'step', interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(resumed.optimizer, 'step'):
         resumed.run(8, save_every=100)
     assert begun.file.read_bytes() == intact
 
