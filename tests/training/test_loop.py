@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from parlai_ext.core import UserError
 from parlai_ext.training.trainings import STATE, Training
+from tests.support.interrupted import interrupted
 from tests.support.user_error import user_error
 
 
