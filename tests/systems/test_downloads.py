@@ -814,9 +814,7 @@ def test_offline_is_one_line_with_the_command(catalogue, monkeypatch):
         fetch_catalogued('tiny')
 
 
-def test_a_system_gets_the_model_in_a_data_folder_of_its_own(
-    data, hub_server, tmp_path
-):
+def test_a_system_gets_the_model_in_a_data_folder_of_its_own(hub_server, tmp_path):
     opt = {'hf_model': 'tiny', 'datapath': str(tmp_path)}
     assert HuggingFace().fetched_weights(opt).is_relative_to(tmp_path / 'models')
 
