@@ -120,7 +120,7 @@ def test_a_system_holds_dialogues_on_either_side(stage, name, how):
     assert len({text for texts in replies for text in texts}) > 8
 
 
-# for the models of `ext:hf`, tests/agents/test_agent_hf_batch.py says so
+# for the models of `ext:hf`, tests/agents/test_agent_hf.py says so
 @pytest.mark.parametrize('name, how', SPEAKERS)
 def test_a_batch_says_what_each_row_says_alone(stage, name, how):
     # read from its file once more, so what was loaded before plays no part either
