@@ -1,6 +1,6 @@
 """
 ext:hf at the table: what its prompt is, how a reply ends, the options, and what such a
-model is: the content of its files.
+model is: the content of its files; alone and in batches.
 """
 
 import os

@@ -1,5 +1,8 @@
 """
-Workers that are forked from this process: what they return, and how they end.
+Engines: what workers return and how they end, where they are placed, and how an engine
+is chosen.
+
+Workers that are forked from this process.
 """
 
 import multiprocessing

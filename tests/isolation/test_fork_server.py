@@ -1,6 +1,6 @@
 """
 A limit that a scheduler has set lower is no error; a system without what is needed is
-one line.
+one line; what a kernel does not enforce is said.
 """
 
 import sys
@@ -32,8 +32,6 @@ def test_elsewhere_than_on_linux_it_is_one_line(monkeypatch):
     with user_error('needs Linux; --trust-model-code'):
         fork_server._server.__wrapped__()
 
-
-# ---- What a kernel does not enforce is said.
 
 KEYS = "no reading of other processes' keys"
 SIGNALS = 'no signals to other processes'

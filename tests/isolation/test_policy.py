@@ -1,5 +1,7 @@
 """
-What of a record may be used without the user's word, value by value; and the notes.
+What of others may run or be asked without the user's word.
+
+What of a record may be used, value by value; and the notes.
 """
 
 import re

@@ -1,5 +1,5 @@
 """
-The shipped mini zoo, and the small talk that its models learnt from.
+The shipped mini zoo, the small talk that its models learnt from, and their trainer.
 """
 
 import dataclasses

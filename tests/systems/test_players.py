@@ -1,5 +1,8 @@
 """
-Loading a system: whose options win, what is shared, and what one clear line says.
+A system as a player: how it is loaded, here or in a process of its own, what its code
+may do there, and what it spends.
+
+Loading: whose options win, what is shared, and what one clear line says.
 """
 
 import functools

@@ -1,4 +1,6 @@
 """
+What a task of ParlAI gives: candidates and openers.
+
 What a retriever may say: every label of a task, collected once, never stale.
 """
 
