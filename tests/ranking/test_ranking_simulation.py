@@ -51,24 +51,31 @@ def test_partners_sampled_covers_the_mean_over_all_partners():
     assert found >= 0.95 - three_errors(0.95, WORLDS)
 
 
-def false_claims(shape, partners):
+def false_claims(shape, partners, worlds, draws=300):
     rng, claims = np.random.default_rng(5), 0
-    for world in range(WORLDS):
+    for world in range(worlds):
         values, with_these = crossed(rng, shape)
         if partners == 'fixed':
             values = values - with_these[:, None, None]  # equal with these partners
-        means = draw_means(values, Sampling(300, world, partners))
+        means = draw_means(values, Sampling(draws, world, partners))
         claims += significantly_better(means).any()
-    return claims / WORLDS
+    return claims / worlds
 
 
 def test_equal_systems_with_these_partners_differ_in_5_percent_of_worlds():
     # unadjusted 5 % tests of 10 pairs would claim in more than 20 % of worlds, a
     # method that never claims in none
-    found = false_claims((5, 4, 60), 'fixed')
+    found = false_claims((5, 4, 60), 'fixed', WORLDS)
     assert found == pytest.approx(0.05, abs=three_errors(0.05, WORLDS))
 
 
 def test_equal_systems_over_all_partners_seldom_differ():
-    found = false_claims((5, 12, 30), 'sampled')
+    found = false_claims((5, 12, 30), 'sampled', WORLDS)
     assert found <= 0.05 + three_errors(0.05, WORLDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('partners', ['fixed', 'sampled'])
+def test_eleven_equal_systems_seldom_differ(partners):
+    found = false_claims((11, 12, 100), partners, 1000, 1000)
+    assert found <= 0.05 + three_errors(0.05, 1000)

@@ -200,3 +200,14 @@ def test_tests_at_each_look_are_wrong_more_often():
     # otherwise the simulation could not show what the sequence is good for
     outcome = simulate_ladder('all equal', 'normal', 40)
     assert outcome.wrong_by_tests > 0.1 > outcome.wrong
+
+
+@pytest.mark.slow
+def test_the_sequence_covers_at_all_looks_together():
+    rng, missed, worlds = np.random.default_rng(3), 0, 2000
+    for _ in range(worlds):
+        looks = range(20, 601, 20)
+        seen = pair_intervals(rng.normal(size=(2, 600)), looks, 0.05)
+        missed += seen.lows[0, -1] > 0 or seen.highs[0, -1] < 0
+    # 5 % over an endless run, so less over 600
+    assert 0.005 < missed / worlds < 0.05

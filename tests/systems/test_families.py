@@ -33,7 +33,7 @@ from tests.support.lockstep_play import DECODING, play, row
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.store_samples import files_under
 from tests.support.talk import answers, loaded
-from tests.support.tiny_models import in_float64, make_ranker, sentences
+from tests.support.tiny_models import WORDS, in_float64, make_ranker, sentences
 from tests.support.user_error import error_line, user_error
 
 WAYS = {**DECODING, 'own': {}}  # a ranker has one way to speak
@@ -160,6 +160,44 @@ def test_other_passages_give_other_replies(stage, name, tmp_path):
 
 def said(dialogue, name):
     return [u.text for u in dialogue.utterances if u.speaker == name and not u.given]
+
+
+LENGTHS = [(1, 2), (30, 4), (3, 60), (1, 1)]
+
+
+def batched_rightly(opt):
+    """
+    Let a system talk to itself over openers of many lengths: dialogue by dialogue it
+    says what it says in one batch.
+    """
+    player = loaded(**opt)
+    in_float64(player.agent)
+    words = WORDS * 3
+    rows = [row('a', 'a', [' '.join(words[k : 2 * k]) for k in n]) for n in LENGTHS]
+    together = play(rows, {'a': player}, 8)
+    assert together == [play([one], {'a': player}, 8)[0] for one in rows]
+
+
+@pytest.mark.parametrize('kind', ['codes', 'n_first'])
+@pytest.mark.parametrize('attention', ['basic', 'sqrt', 'multihead'])
+@pytest.mark.parametrize('codes', ['basic', 'sqrt', 'multihead'])
+@pytest.mark.slow
+def test_every_attention_of_the_polyencoder_is_batched_rightly(
+    tmp_path, kind, attention, codes
+):
+    path = make_ranker(
+        tmp_path,
+        polyencoder_type=kind,
+        poly_attention_type=attention,
+        codes_attention_type=codes,
+    )
+    batched_rightly({'model_file': path})
+
+
+@pytest.mark.parametrize('name', ['generator', 'bart', 'dialogpt', 'seq2seq_lstm'])
+@pytest.mark.slow
+def test_contexts_that_are_cut_are_batched_rightly(tmp_path, name):
+    batched_rightly({**FAMILIES[name](tmp_path), 'truncate': 12, 'text_truncate': 12})
 
 
 def test_a_ranker_with_too_few_candidates_says_so(tmp_path):
