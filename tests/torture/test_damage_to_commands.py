@@ -278,9 +278,8 @@ def test_work_without_a_network_is_held_and_failed_work_is_not(tmp_path):
     (tmp_path / 'failed').mkdir()
     local = 'import socket; a, b = socket.socketpair(); a.sendall(b"x")'
     assert problem_of_code(local, tmp_path) == ''
-    assert problem_of_code('raise SystemExit(3)', tmp_path / 'failed').startswith(
-        'exit code 3'
-    )
+    line = problem_of_code('raise SystemExit(3)', tmp_path / 'failed')
+    assert line.startswith('exit code 3')
 
 
 def test_what_the_kernel_tells_is_read():
