@@ -45,10 +45,13 @@ HEAVY = {'torch', 'parlai.core', 'parlai.utils', 'transformers', 'matplotlib'}
 HEAVY |= {'pandas', 'scipy.stats', 'scipy.sparse'}
 
 
-def run(*command, **env):
+def run(*command, cwd=sys.prefix, **env):
+    """
+    Return an ended process with its texts; it starts outside of the checkout, whose
+    folders would be found by chance.
+    """
     env = {**os.environ, **env}
-    there = sys.prefix  # not the checkout, whose folders would be found by chance
-    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=there)
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=cwd)
 
 
 @pytest.fixture(scope='module')
@@ -230,10 +233,8 @@ def test_the_current_folder_is_no_place_for_modules(tmp_path):
     for module in ('tqdm', 'difflib', 'argparse'):
         (tmp_path / f'{module}.py').write_text("print('from here')")
     command = [sys.executable, '-m', 'parlai_ext', 'rank_systems', '--run-dir', 'none']
-    given = {'capture_output': True, 'text': True, 'cwd': tmp_path}
-    assert 'from here' not in subprocess.run(command, **given).stdout
-    env = {**os.environ, 'PYTHONPATH': '.'}
-    assert 'from here' in subprocess.run(command, **given, env=env).stdout
+    assert 'from here' not in run(*command, cwd=tmp_path).stdout
+    assert 'from here' in run(*command, cwd=tmp_path, PYTHONPATH='.').stdout
 
 
 @pytest.fixture
@@ -449,7 +450,7 @@ def test_the_tab_key_completes_commands_and_flags():
     )
     tries = [('eval', 1), ('rank_systems --run', 2), ('rank_systems --js', 2)]
     script = '\n'.join([completion_script(), *(line.format(*one) for one in tries)])
-    done = subprocess.run(['bash', '-c', script], capture_output=True, text=True)
+    done = run('bash', '-c', script)
     assert done.stdout.split() == ['evaluate_systems', '--run-dir', '--json']
 
 
@@ -519,13 +520,8 @@ def test_an_empty_environment_is_told_what_to_install(tmp_path):
     command = [sys.executable, '-m', 'venv', '--without-pip', str(bare)]
     subprocess.run(command, check=True)
     (tmp_path / 'parlai_ext').symlink_to(ROOT / 'parlai_ext')
-    done = subprocess.run(
-        [bare / 'bin' / 'python', '-m', 'parlai_ext', 'doctor'],
-        capture_output=True,
-        text=True,
-        env={**os.environ, 'PYTHONPATH': str(tmp_path)},
-        cwd=tmp_path,
-    )
+    command = [bare / 'bin' / 'python', '-m', 'parlai_ext', 'doctor']
+    done = run(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert 'parlai_ext itself is not installed' in done.stdout
     assert 'parlai is missing' in done.stdout
     assert (done.returncode, done.stderr) == (1, '')
@@ -626,9 +622,7 @@ def test_an_ignored_signal_stays_ignored():
 
 def test_a_deleted_current_folder_is_one_line(tmp_path):
     command = f'rmdir "$PWD"; exec {sys.executable} -m parlai_ext report_run'
-    ended = subprocess.run(
-        ['sh', '-c', command], cwd=tmp_path, capture_output=True, text=True
-    )
+    ended = run('sh', '-c', command, cwd=tmp_path)
     assert ended.returncode == 1
     assert ended.stderr.startswith('error: the current folder ')
     assert ended.stderr.count('\n') == 1
