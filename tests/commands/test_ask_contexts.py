@@ -32,7 +32,7 @@ def test_a_system_that_fails_is_an_error_and_what_others_answered_is_kept(tmp_pa
     )
     fixed = 'polite=agent:fixed_response,fixed_response=nope'
     asked = {'corpus': 'jsonl', 'path': str(corpus), 'out': str(tmp_path / 'out')}
-    broken = 'broken=agent:tests.toxic.test_collect_answers:Broken'
+    broken = 'broken=agent:tests.toxic.test_compare_safety:Broken'
     with user_error('the endpoint is gone'):
         AskContexts.main(**asked, context_turns=1, systems=[broken, fixed])
     [row] = json_rows(tmp_path / 'out' / 'dialogues.jsonl')

@@ -1,8 +1,6 @@
 """
-The page on systems: what it says to copy works, what it names is there.
-
-Its blocks are the files of a user: they are copied from the page, with a tiny model in
-the place of a published one and a free port in the place of the server's.
+What the pages of docs/ say to copy works, and what they name is there: docs/systems.md
+and its neighbours, docs/papers.md and docs/real_demo.md.
 """
 
 import json
@@ -16,13 +14,17 @@ from itertools import pairwise
 import pytest
 from parlai.core.loader import load_agent_module
 
+from benchmarks.chatmatch.__main__ import OPTIONS
+from benchmarks.support.measures import option_parser
 from parlai_ext import zoo_configs
+from parlai_ext.bench.run_bench import bench_plan
 from parlai_ext.commands import plugin
 from parlai_ext.commands.command import COMMANDS, find_command
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.files import FILE_OPTIONS, load_roster, parse_target
 from parlai_ext.files.protocol_file import read_system
 from parlai_ext.files.yaml_file import read_text
+from parlai_ext.scoring.registry import find_scorer, load_protocol_file
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import parlai_agents
 from parlai_ext.systems.parlai_agents import parsed_options
@@ -248,3 +250,65 @@ def test_rosters_and_protocols_of_the_page_are_all_that_are_shipped():
     for column, kind in ((0, 'rosters'), (2, 'protocols')):
         named = {name for row in rows for name in re.findall('`(.*?)`', row[column])}
         assert named == {p.stem for p in (zoo_configs.HOME / kind).glob('*.yaml')}
+
+
+# docs/papers.md: each command is one that its parser takes, and what it names
+# exists.
+
+ROWS = re.findall(r'`((?:parlai|python -m) [^`]+)`', docs_page('papers'))
+OURS = [row for row in ROWS if ' eval_model ' not in row and ' train_model ' not in row]
+
+
+def parsed(row):
+    program, command, *words = shlex.split(row)
+    if program == 'python':
+        return option_parser(None, **OPTIONS).parse_args(words[1:])
+    return find_command(command).parser(command).parse_args(words)
+
+
+@pytest.mark.parametrize('row', OURS)
+def test_the_parser_takes_each_command_and_its_names_exist(row):
+    given = vars(parsed(row))
+    scorers = given.get('scorers') or ()
+    if 'run_bench' in row:  # its --config and --scorers may be a file and its labels
+        scorers = [
+            v.section['name'] for v in bench_plan(scorers, (), given['config']).variants
+        ]
+    elif given.get('config'):
+        assert load_protocol_file(given['config']).protocol.name
+    if given.get('roster'):
+        assert load_roster(given['roster']).roster.targets
+    for name in [given.get('scorer'), *scorers]:
+        assert not name or find_scorer(name)
+    for name in given.get('sets') or ():
+        assert (ROOT / 'zoo_configs' / 'judged' / f'{name}.yaml').exists()
+
+
+# The demo with real models: its planted order follows from its options, and these
+# are known.
+
+
+def test_each_target_is_the_one_before_it_with_more_faults():
+    targets = load_roster('real').roster.targets
+    more = [
+        {k for k in better.opt | worse.opt if worse.opt[k] != better.opt.get(k)}
+        for better, worse in pairwise(targets)
+    ]
+    assert more == [
+        {'degrade_last_turns'},
+        {'degrade_context'},
+        {'inference', 'topk', 'temperature'},
+        {'degrade_shuffle', 'reply_max_tokens'},
+    ]
+    # replies that end early are the worse
+    assert targets[-1].opt['reply_max_tokens'] < targets[-2].opt['reply_max_tokens']
+    # the order that is planted is the order of the faults
+    planted = load_protocol_file('real_demo').protocol.reference['Overall']
+    assert sorted(planted, key=planted.__getitem__)[::-1] == [t.name for t in targets]
+
+
+@pytest.mark.usefixtures('registered')
+def test_its_systems_take_every_option():
+    roster = load_roster('real').roster
+    for system in (*roster.targets, *roster.partners):
+        assert parsed_options(system, dict(system.opt))

@@ -1,28 +1,36 @@
 """
-The main job as a user runs it: one command, again, extended, refused.
-
-A run that stops when it is settled: what it plays, what it writes, what it refuses.
+The main job as a user runs it: one command, again, extended, refused; with exit codes
+that say whether it was done, and a manifest that somebody has changed.
 """
 
+import contextlib
+import io
 import shutil
 
 import pytest
+from parlai.core.agents import Agent
+from parlai.core.message import Message
 
+from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.publish_run import PublishRun
 from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
+from parlai_ext.core import UserError
 from parlai_ext.core.records import record_from_json
 from parlai_ext.ranking.stopping_rule import Stopping
 from parlai_ext.results.ranking import read_ranking, to_json
 from parlai_ext.stopping import run as blocks
 from parlai_ext.stopping.looks import stopping_lines
 from parlai_ext.store import RunFolder
-from tests.collect.test_preflight import protocol
+from tests.collect.test_preflight import ECHO, GOOD, protocol, stub
 from tests.support.interrupted import interrupted
+from tests.support.mutations import MORE_OTHERS, mutations
 from tests.support.published_runs import SYSTEMS, files_in
 from tests.support.small_run import SMALL, files_of, small_config
+from tests.support.store_samples import save, whole_run
 from tests.support.user_error import user_error
 from tests.support.written import json_in, on_one_line
 
@@ -257,3 +265,152 @@ def test_a_published_pack_of_a_stopped_run_is_right(copied, printed):
 def test_a_plan_needs_a_difference(stopped, value):
     with user_error('--plan'):
         RankSystems.main(run_dir=stopped[0], plan=value)
+
+
+# A command that did not do what it was asked for says why, and its exit code is not
+# 0.
+
+GONE = 'no/such/model'
+
+
+class SecondRaises(Agent):
+    """
+    Raises in every dialogue but the first, each of which has one reply of it.
+    """
+
+    n_replies = 0
+
+    def act(self):
+        type(self).n_replies += 1
+        if self.n_replies > 1:
+            raise RuntimeError('no more')
+        return Message(id='once', text='well', episode_done=False)
+
+
+def opt_of(tmp_path, targets, **keys):
+    made = {'openers': 'ext:everyday_openers', 'num_turns': 4}
+    made |= {'scorer': {'name': 'length'}, 'ranking': {'bootstraps': 20}, **keys}
+    return protocol(tmp_path, targets, [ECHO], **made)
+
+
+FIRST = r"^system 'bad': .* all of its 3 dialogues.*RuntimeError.*; so did worse$"
+
+
+@pytest.mark.parametrize('command', [EvaluateSystems, CollectDialogues])
+def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
+    opt = opt_of(tmp_path, [stub('Raises', 'bad'), GOOD, stub('Raises', 'worse')])
+    for _ in range(2):  # also when nothing is left to be played
+        with user_error(FIRST):
+            command.main(**opt)
+    if command is EvaluateSystems:  # the others are ranked all the same
+        ranking = json_in(tmp_path / 'run' / 'ranking.json')
+        rows = ranking['dimensions'].popitem()[1]
+        assert 'good' in {row['system'] for row in rows}
+        assert (tmp_path / 'run' / 'report.html').exists()
+
+
+def test_a_partner_that_fails_in_every_dialogue_is_an_error(tmp_path):
+    opt = protocol(tmp_path, [GOOD], [stub('Raises')], num_turns=4)
+    with user_error("^system 'raises': "):
+        CollectDialogues.main(**opt)
+
+
+def test_a_target_that_fails_in_some_dialogues_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(SecondRaises, 'n_replies', 0)
+    some = {'name': 'some', 'opt': {'model': f'{__name__}:SecondRaises'}}
+    assert CollectDialogues.main(**opt_of(tmp_path, [some])).n_played == 3
+
+
+def test_a_dry_run_for_a_folder_that_cannot_be_written_says_so(tmp_path, monkeypatch):
+    opt = opt_of(tmp_path, [GOOD])
+    (tmp_path / 'file').write_text('')
+    with user_error(r'^--run-dir .*/file/runs/new: .*/file is a file'):
+        opt['run_dir'] = tmp_path / 'file' / 'runs' / 'new'
+        EvaluateSystems.main(**opt, dry_run=True)
+    # as for another user, or on a disk that is read only
+    monkeypatch.setattr('os.access', lambda path, mode: path != tmp_path)
+    with user_error(f'^--run-dir .*/runs/new: {tmp_path} cannot be written'):
+        opt['run_dir'] = tmp_path / 'runs' / 'new'
+        EvaluateSystems.main(**opt, dry_run=True)
+
+
+def test_a_dry_run_with_a_missing_system_says_why(tmp_path, printed):
+    gone = {'name': 'gone', 'opt': {'model_file': GONE}}
+    opt = opt_of(tmp_path, [gone, GOOD])
+    with user_error(f"^system 'gone': model_file: .*{GONE}"):
+        EvaluateSystems.main(**opt, dry_run=True)
+    assert 'missing    1 system: gone' in printed()
+    assert EvaluateSystems.main(**opt, dry_run=True, skip_missing=True).dialogues == 6
+
+
+def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, printed):
+    judge = {'name': 'fed', 'judge_model_file': GONE}
+    opt = opt_of(tmp_path, [GOOD], scorer=judge)
+    with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
+        EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
+    assert 'missing    1 system: judge' in printed()
+
+
+# Whatever somebody wrote into a manifest, with a checksum that fits, the commands
+# that read a run either do their work or refuse it in one line.
+
+READERS = {
+    'open': RunFolder.existing,
+    'rank': lambda run: RankSystems.main(run_dir=run, bootstraps=25),
+    'report': lambda run: ReportRun.main(run_dir=run),
+    'go on': lambda run: CollectDialogues.main(run_dir=run, dry_run=True),
+    'score': lambda run: ScoreDialogues.main(run_dir=run, check_sample=4),
+    'evaluate': lambda run: EvaluateSystems.main(run_dir=run, dry_run=True),
+}
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('one_partner')
+    config = small_config(folder, partners=1)
+    EvaluateSystems.main(config=config, run_dir=folder / 'run', **SMALL)
+    return folder / 'run'
+
+
+def problems(run, work, changes, readers=READERS):
+    """
+    Return what commands raise, but for `UserError`, over each change of the manifest.
+    """
+    found = {}
+    for change, manifest in changes:
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(run, work)
+        try:
+            save(work, manifest)
+        except ValueError:  # nothing that JSON could hold
+            continue
+        for name in ('open', *readers):
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    READERS[name](str(work))
+            except UserError as error:
+                assert '\n' not in str(error), change
+                if name == 'open':
+                    break  # as each command does, with the same line
+            except Exception as error:
+                found[f'{name}: {change}'] = f'{type(error).__name__}: {error!s:.200}'
+    return found
+
+
+def changes_of(run):
+    return list(mutations(RunFolder.existing(run).manifest.to_json(), MORE_OTHERS))
+
+
+def test_some_changes_of_a_manifest_are_read_or_refused(tmp_path):
+    run = tmp_path / 'run'
+    whole_run(run)  # without models
+    changes = changes_of(run)
+    some = changes[:: len(changes) // 25]
+    assert problems(run, tmp_path / 'work', some, ('rank', 'go on')) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('part', range(8))
+def test_no_change_of_a_manifest_ends_in_a_traceback(part, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some changes are relative paths
+    assert problems(run, tmp_path / 'work', changes_of(run)[part::8]) == {}

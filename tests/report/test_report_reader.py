@@ -1,24 +1,155 @@
 """
-A reader uses the page in a real browser: search, sort, pages, keys, links, several
-scorers, systems side by side, files, narrow windows, and an accessibility engine.
+A reader uses the page of a report in a real browser: nothing that a system said runs,
+all of it is shown, and games are found under either system.
 """
 
 import json
 from collections import Counter
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 import pytest
 
-from parlai_ext.core import Score, ScoredDialogue, content_id, dialogue_means
-from parlai_ext.report.page import write_report
-from parlai_ext.results.ranking import rank_run, write_ranking
-from parlai_ext.view import signed, spreadsheet_text, visible
-from tests.report.test_report_browser import PAYLOADS, RUN
+from parlai_ext.core import (
+    Dialogue,
+    Score,
+    ScoredDialogue,
+    Utterance,
+    content_id,
+    dialogue_means,
+)
+from parlai_ext.report.page import (
+    dialogue_candidates,
+    read_page_dialogues,
+    scored_data,
+    turn_marks,
+    write_report,
+)
+from parlai_ext.report.summary import tournament_sentence
+from parlai_ext.results.ranking import rank_run, read_tables, write_ranking
+from parlai_ext.view import one_line, signed, spreadsheet_text, visible
+from tests.results.test_ranking import GAME_WORTH, played
+from tests.results.test_ranking import SCORER as MADE_UP
 from tests.support.browser import STICKING
-from tests.support.report_example import SCORER, example_run
+from tests.support.check_example import FAILS, WEAK, example_card, example_check
+from tests.support.hostile_strings import RUN, SCRIPT, SCRIPTS
+from tests.support.report_example import (
+    SCORER,
+    example_ranking,
+    example_run,
+    tournament_result,
+)
 from tests.support.written import csv_rows, json_rows
 
 pytest_plugins = ['tests.support.browser']
+
+CONTROL = f'<img src="data:," onerror="{RUN}">'
+PAYLOADS = [
+    *SCRIPTS,
+    f'<meta http-equiv=refresh content="0;url=javascript:{RUN}">',
+    f'<base href="javascript:{RUN}//">',
+    f'<template>{SCRIPT}</template>',
+    f'" onmouseover="{RUN}" x="',
+    f'\ud800{SCRIPT}',
+]
+
+
+@pytest.fixture(scope='module')
+def hostile_page(module_folder):
+    """
+    A report in which every text that others wrote is an attack.
+    """
+    names, partners = PAYLOADS[:3], PAYLOADS[3:5]
+    run = example_run(
+        module_folder / 'attacked',
+        targets=names,
+        partners=partners,
+        openers=PAYLOADS[:2],
+        lines=PAYLOADS,
+        num_turns=len(PAYLOADS) + 2,
+        reason=PAYLOADS[5],
+    )
+    about = {'evidence_labels': PAYLOADS[6:9]}
+    run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
+    notes = tuple(PAYLOADS)
+    ranking = example_ranking(
+        names,
+        names[:1],
+        PAYLOADS[5],
+        ('Overall', 'Fluency', PAYLOADS[9]),
+        notes=notes,
+        protocol=PAYLOADS[12],
+        signature=f'{PAYLOADS[1]} || {SCORER}',
+        judge=example_card(PAYLOADS[16]),
+        judge_check=example_check({'Overall': FAILS, PAYLOADS[9]: WEAK}, notes=notes),
+    )
+    lengths = ranking.baselines['mean_length']
+    ranking = replace(ranking, baselines={**ranking.baselines, PAYLOADS[10]: lengths})
+    protocol = run.manifest.protocol.model_copy(update={'openers': PAYLOADS[13]})
+    run.manifest.versions[PAYLOADS[14]] = PAYLOADS[15]
+    run.manifest = run.manifest.model_copy(update={'protocol': protocol})
+    return write_report(run, ranking)
+
+
+def test_escaping_alone_keeps_every_attack_from_running(hostile_page, browser):
+    seen = browser.read_all(hostile_page)
+    assert not browser.has_run()
+    # every attack is shown as the text it is
+    assert len(PAYLOADS) >= 30
+    for payload in PAYLOADS:
+        assert visible(payload) in seen or one_line(payload) in seen
+
+
+@pytest.mark.parametrize('policy', [True, False])
+def test_the_policy_alone_stops_what_escaping_would_let_through(
+    hostile_page, browser, tmp_path, policy
+):
+    text = hostile_page.read_text('utf-8')
+    page = tmp_path / 'page.html'
+    page.write_text(text.replace('</body>', f'{CONTROL}</body>'), encoding='utf-8')
+    browser.read_all(page, policy)
+    assert browser.has_run() is not policy
+    assert not browser.evaluate('document.getElementById("browser").hidden')
+
+
+def test_the_first_screen_has_the_leaderboard_and_its_rows_tell_two_intervals(
+    tmp_path, browser
+):
+    names = [f'system {k}' for k in range(5)]
+    check = example_check({'Overall': WEAK})
+    ranking = example_ranking(names, judge_check=check, judge=example_card())
+    browser.show(width=1280, height=800)
+    browser.open(write_report(example_run(tmp_path / 'run', targets=names), ranking))
+    rows = '"#leaderboard .panel:first-of-type .board tr"'
+    ends = browser.evaluate(
+        f'[...document.querySelectorAll({rows})]'
+        '.map((row) => row.getBoundingClientRect().bottom)'
+    )
+    assert len(ends) == 1 + len(names) and ends[-1] <= 800
+    # a telephone has the numbers themselves: see below
+    for width in (1280, 700):
+        browser.show(width=width, height=800)
+        tooltip = browser.evaluate("""(() => {
+      const row = document.querySelector('svg.row');
+      row.scrollIntoView({ block: 'center' });
+      const box = row.getBoundingClientRect();
+      const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+      return document.elementFromPoint(x, y).closest('svg').textContent;
+    })()""")
+        assert 'any partners like these: −1.50 to −0.50' in tooltip
+        assert 'these partners only: −1.20 to −0.80' in tooltip
+
+
+def test_reader_sees_why_there_is_no_score(tmp_path, browser):
+    run = example_run(tmp_path / 'run', reason='it said nothing')
+    seen = browser.read_all(write_report(run, example_ranking()))
+    assert 'not scored: it said nothing' in seen
+    assert 'NaN' not in seen and 'undefined' not in seen
+
+
+# A reader uses the page in a real browser: search, sort, pages, keys, links, several
+# scorers, systems side by side, files, narrow windows, and an accessibility engine.
+
 OTHER = 'scorer:words|v:1'
 
 
@@ -377,3 +508,145 @@ def test_no_cell_of_a_saved_file_is_a_formula(browser, hostile):
     for name in ('#save-pairs', '#save-leaderboard'):
         saved = browser.save(name).read_text('utf-8')
         assert '\n=' not in saved and ',=' not in saved
+
+
+# Games of a tournament on the page: found under either system, with their points.
+
+
+def shelf_of(run, ranking):
+    found = candidates_of(run, ranking)
+    return {
+        (one['target'], one['partner']): one['scored'][0]
+        for one in read_page_dialogues(run, [ranking], found).dialogues
+    }
+
+
+def ranked(folder, **about):
+    run = played(folder, **about)
+    return run, rank_run(run, MADE_UP)
+
+
+def candidates_of(run, ranking):
+    return dialogue_candidates(read_tables(run, MADE_UP), ranking, run.manifest)
+
+
+def test_points_of_the_games_add_up_to_the_cross_table(tmp_path):
+    run, ranking = ranked(tmp_path)
+    shelf, sums = shelf_of(run, ranking), Counter()
+    # b has more wit, c more joy
+    assert shelf['c', 'b']['won'] == (['joy'], ['wit'])
+    for pair, one in shelf.items():
+        for names, won in zip((pair, pair[::-1]), one['won'], strict=True):
+            sums[names] += len(won)
+    table = ranking.tournament.cross_table
+    assert sums == {(a, b): table[a][b] for a in table for b in table if a != b}
+
+
+def test_a_game_is_chosen_by_its_lead(tmp_path):
+    # wit alone, the first dimension, would give 3, the mean of a
+    found = candidates_of(*ranked(tmp_path))
+    [one] = [one for one in found if (one.target, one.partner) == ('a', 'b')]
+    assert one.value == 2.0
+
+
+def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path, browser):
+    browser.open(write_report(*ranked(tmp_path)))
+    browser.choose('#filter-target', 'c')
+    rows = browser.evaluate(
+        '[...document.querySelectorAll("#list button")].map((b) => b.textContent)'
+    )
+    # a-c and c-a: a wins wit; b-c and c-b: one dimension each
+    starts = [row[:4] + row[4:].split('with ')[1][:1] for row in sorted(rows)]
+    assert starts == ['a1–0c', 'b1–1c', 'c0–1a', 'c1–1b']
+
+
+def test_the_leader_sentence_names_the_system_whose_rating_is_near():
+    # 1.96 deviations of a difference are 1.96 * sqrt(3² + 4²) = 9.8
+    ratings = {'a': 30.0, 'b': 20.3, 'c': 20.1}, {'a': 3.0, 'b': 4.0, 'c': 4.0}
+    result = tournament_result(*ratings)
+    first, near = tournament_sentence(result, n_openers=3).split('; ')
+    for part in ('openskill', ' a ', '3 systems', '30.0 ± 3.0'):
+        assert part in first
+    assert 'over b is' in near
+
+
+def test_a_rating_without_deviations_claims_no_lead():
+    result = tournament_result({'a': 0.2, 'b': 0.1}, {})
+    text = tournament_sentence(result, n_openers=3)
+    assert 'comes first' not in text and 'may be chance' in text
+
+
+# ---- turns that brought a penalty or a bonus, with the earlier turn
+
+
+LABELS = ('repeats_turn', 'contradicts_turn', 'recalls_turn', 'perplexity')
+DIVERSITY = example_ranking(dimensions=('diversity',))
+PENALTY = {'diversity': -1.0, 'consistency': 0.0, 'relevance': 0.0}
+
+
+@pytest.mark.parametrize(
+    'scores, evidence, parts',
+    [
+        (PENALTY, (3, None, None, 9.5), ['repeats turn 3']),
+        (
+            {'consistency': -1.0, 'relevance': 1.0},
+            (None, 2, 5, None),
+            ['turn 2', 'turn 5, 4 turns later'],
+        ),
+        # a turn that does not count is not marked
+        ({'diversity': 0.0, 'relevance': 'not counted: repeated'}, (3, None, 5), []),
+        (PENALTY, (None, None, None, None), ['empty']),
+    ],
+)
+def test_marks_say_with_what_a_turn_brought_a_penalty_or_a_bonus(
+    scores, evidence, parts
+):
+    marks = [mark['words'] for mark in turn_marks(9, scores, LABELS, evidence)]
+    assert len(marks) == len(parts)
+    for mark, part in zip(marks, parts, strict=True):
+        assert part in mark
+
+
+def game():
+    turns = tuple(Utterance('ab'[i % 2], f'text {i}') for i in range(4))
+    values = [(2, 'a', -1.0), (0, 'a', 0), (None, 'a', -1.0), (None, 'b', -4)]
+    scores = tuple(Score('d', i, n, 'diversity', value) for i, n, value in values)
+    scored = ScoredDialogue('d', scores, {2: (0.0, None, None, 12.5)})
+    return Dialogue('d', 'p', 'o', turns), scored
+
+
+def test_turns_named_by_evidence_are_no_numbers_and_both_sides_have_a_value():
+    data = scored_data(*game(), ('a', 'b'), DIVERSITY, LABELS)
+    assert data['turns']['2']['evidence'] == [12.5]
+    assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
+    assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
+    assert data['won'] is None  # which is of a tournament
+
+
+def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
+    dialogue, scored = game()
+    labels = ('numbers', 'nearness', 'nearest_corpus')
+    scored = replace(scored, evidence={0: (0.5, 0.25, 3), 2: (0.5,)})
+    turns = scored_data(dialogue, scored, ('a', 'b'), DIVERSITY, labels)['turns']
+    assert [turns[i]['evidence'] for i in ('0', '2')] == [[0.5, 0.25], [0.5]]
+
+
+def test_reader_sees_tournament_and_marks(tmp_path, browser):
+    run = played(tmp_path / 'run', worth={'diversity': GAME_WORTH['wit']})
+    name = run.scores(MADE_UP).root.name
+    labels = ['repeats_turn', 'contradicts_turn']
+    run.write_json(f'scores/{name}/scorer.json', {'evidence_labels': labels})
+    ranking = rank_run(run, MADE_UP)
+    seen = browser.read_all(write_report(run, ranking))
+    assert '−1 diversity: repeats turn 0How are you?' in seen
+    assert 'Points of each match' in seen and 'turn 2' in seen
+    assert 'NaN' not in seen and 'undefined' not in seen
+
+
+def test_names_in_a_tournament_are_shown_and_never_run(tmp_path, browser):
+    names = PAYLOADS[5:8]
+    worth = {PAYLOADS[8]: dict(zip(names, (1.0, 2.0, 3.0), strict=True))}
+    browser.read_all(write_report(*ranked(tmp_path, names=names, worth=worth)))
+    assert not browser.has_run()
+    section = browser.evaluate('document.getElementById("tournament").textContent')
+    assert all(name in section for name in names)

@@ -1,14 +1,18 @@
 """
-The four answers at the top of the page, and the tables behind a leaderboard.
+The four answers at the top of the page, what the check of a judge and a run with two
+partners do to the headline, and the tables of a leaderboard.
 """
 
 import re
+import unicodedata
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from parlai_ext.core.records import record_from_json
+from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
 from parlai_ext.ranking.intervals import Estimate, Sampling
 from parlai_ext.ranking.standings import (
     CellMean,
@@ -16,18 +20,38 @@ from parlai_ext.ranking.standings import (
     Separation,
     dialogues_needed,
 )
+from parlai_ext.report import judge, summary
 from parlai_ext.report.page import (
     SHADES,
+    PageDialogues,
     answers,
     pairs_section,
     partners_section,
+    render_rankings,
     spread_section,
+    write_report,
 )
 from parlai_ext.report.summary import leader_sentence, sentences, warnings
+from parlai_ext.report.table import (
+    FILE_COLUMNS,
+    file_table,
+    leaderboard_csv,
+    terminal_report,
+    terminal_table,
+)
 from parlai_ext.report.view import DimensionDetails, RankingView, dimension_details
-from parlai_ext.results.ranking import IMPORT_NOTE, rank_run, read_tables
-from parlai_ext.view import rough_count, signed
-from tests.support.check_example import FAILS, PASSES, WEAK, example_check
+from parlai_ext.results.ranking import (
+    IMPORT_NOTE,
+    JudgeCard,
+    Nearness,
+    Ranking,
+    rank_run,
+    read_tables,
+    to_json,
+)
+from parlai_ext.view import rough_count, signed, terminal_width
+from tests.support.check_example import FAILS, PASSES, WEAK, example_card, example_check
+from tests.support.planted_run import planted_run
 from tests.support.report_example import (
     SCORER,
     agreement,
@@ -36,6 +60,9 @@ from tests.support.report_example import (
     standing,
     tournament_result,
 )
+from tests.support.repository import docs_page
+from tests.support.store_samples import sample_manifest
+from tests.support.written import on_one_line, rows_of_csv
 
 NAMES = (*'abcdef',)
 
@@ -309,3 +336,360 @@ def test_the_lowest_and_highest_cell_have_the_ends_of_the_colours(ranked):
     cells = [cell for name in heat['systems'] for cell in heat['cells'][name].values()]
     ends = {cell.mean: heat['shade'](cell) for cell in cells}
     assert (ends[heat['low']], ends[heat['high']]) == (0, SHADES - 1)
+
+
+# What a judge's check does to the headline, and the card of a judge.
+
+NOTE = 'a generator stands for people'
+
+
+def ranking_with(overall, fluency=PASSES, **changed):
+    check = example_check({'Fluency': fluency, 'Overall': overall}, notes=(NOTE,))
+    return example_ranking(judge_check=check, **{'judge': example_card(), **changed})
+
+
+def page_of(ranking, **options):
+    views = [RankingView(ranking, sample_manifest(), **options)]
+    return render_rankings(views, PageDialogues((), 0, ((),)))
+
+
+def shown(ranking):
+    """
+    Return what the terminal and the page say of a ranking.
+    """
+    return terminal_report(ranking), page_of(ranking)
+
+
+def test_a_failed_check_leaves_nobody_first():
+    ranking = ranking_with(FAILS)
+    headline = sentences(ranking)[0]
+    # 34 of 200 originals above: in 166 of 200, 83 %, the copy
+    assert 'shuffled words' in headline and '83 %' in headline and '200' in headline
+    for text in (headline, *shown(ranking)):
+        assert 'comes first' not in text
+
+
+def test_a_weak_judge_is_called_weak_with_the_reason():
+    headline = sentences(ranking_with(WEAK))[0]
+    assert 'comes first' in headline and 'weak' in headline
+    assert 'replies from other dialogues' in headline  # 105 of 200
+
+
+def test_a_missing_check_is_said_everywhere():
+    ranking = example_ranking()
+    assert 'not checked' in sentences(ranking)[0]
+    assert 'none was made' in terminal_report(ranking)
+    assert 'No check of this judge was made' in page_of(ranking)
+
+
+def test_a_check_that_failed_on_another_dimension_names_nobody_there():
+    found = ' '.join(sentences(ranking_with(PASSES, fluency=FAILS))[1:])
+    assert 'beta on Fluency' not in found
+    assert 'fails its check on Fluency' in found
+
+
+def test_a_leaderboard_on_which_the_judge_failed_says_so_itself():
+    text = terminal_report(ranking_with(PASSES, fluency=FAILS))
+    assert 'says little' in text[text.index('\nFluency') :]
+    assert 'says little' not in text[text.index('\nOverall') : text.index('\nFluency')]
+
+
+def test_the_terminal_names_other_dimensions_on_which_the_judge_is_weak():
+    assert 'it is weak on Fluency\n' in terminal_report(
+        ranking_with(PASSES, fluency=WEAK)
+    )
+    assert 'it is weak' not in terminal_report(ranking_with(WEAK, fluency=PASSES))
+    assert 'it fails on Fluency\n' in terminal_report(
+        ranking_with(PASSES, fluency=FAILS)
+    )
+
+
+@pytest.mark.parametrize('higher, said', [(105, True), (100, False)])
+def test_a_parrot_that_does_not_count_is_marked_so(higher, said):
+    ranking = ranking_with({**PASSES, 'mirror': higher})
+    assert ('counts at 0.50 or less' in shown(ranking)[1]) is said
+
+
+def test_the_parrot_that_the_judge_likes_best_is_named_with_all_of_them():
+    ranking = ranking_with({**PASSES, 'flatterer': 180, 'mirror': 60})
+    terminal, page = map(on_one_line, shown(ranking))
+    # (180 + 60) of 400, and 60 of 200
+    assert 'parrots 0.60, of these least: mirror 0.30' in terminal
+    assert 'of these least: the last turn with its pronouns swapped' in page
+
+
+def test_files_carry_the_outcome():
+    ranking = ranking_with(FAILS, fluency=WEAK)
+    rows = rows_of_csv(leaderboard_csv(ranking))
+    expected = {('Fluency', 'weak'), ('Overall', 'fail')}
+    assert {(r['dimension'], r['judge_check']) for r in rows} == expected
+    assert set(file_table(example_ranking()).frame().judge_check) == {'unchecked'}
+
+
+def test_the_card_says_what_the_judge_is_and_reads_and_who_stands_for_people():
+    for text in shown(ranking_with(PASSES)):
+        for part in (
+            'zoo:tiny/model',
+            '135 million parameters',
+            '96 tokens',
+            'left',
+            NOTE,
+        ):
+            assert part in text
+
+
+def test_the_card_names_no_folder_of_this_machine():
+    card = example_card('/home/someone/models/tiny')
+    for text in shown(example_ranking(judge=card)):
+        assert 'someone' not in text and 'tiny' in text
+
+
+def test_a_scorer_without_a_model_is_named_so():
+    assert 'without a model' in judge.judge_text(JudgeCard('length', {}, ()))
+
+
+def test_agreement_with_people_is_not_measured_unless_it_was():
+    assert 'not measured' in terminal_report(ranking_with(PASSES))
+    human = {'Overall': agreement(kind='human')}
+    text = terminal_report(ranking_with(PASSES, reference=human))
+    assert 'not measured' not in text and 'Spearman 0.90 over the 2 systems' in text
+
+
+def test_speed_is_on_the_page_where_it_is_known():
+    speed = '0.4 s for each dialogue'
+    assert speed in page_of(ranking_with(PASSES), speed=speed)
+
+
+def test_the_page_shows_every_kind_with_its_interval():
+    text = page_of(ranking_with(FAILS))
+    # Wilson interval of 34 of 200, by the formula: 0.124 to 0.228
+    assert 'shuffled words' in text and '[0.12, 0.23]' in text
+    assert 'punctuation alone' in text
+
+
+def test_doubts_about_a_judge_are_cautions():
+    anchor = HumanAnchor(50, 1.0, 2.0, {'beta': 2.0}, 'beta scores far above people.')
+    probes = PromptProbes(20, 3, ('beta',))
+    check = example_check({'Overall': PASSES}, anchor, probes=probes)
+    found = ' '.join(warnings(example_ranking(judge_check=check)))
+    for words in ('far above people', '3 of 20', 'its own model: beta'):
+        assert words in found
+
+
+@pytest.mark.parametrize('mean, said', [(0.21, True), (0.36, False)])
+def test_dialogues_unlike_the_judged_ones_are_called_so(mean, said):
+    card = replace(example_card(), nearness=Nearness(mean, 0.35, 'fed_turn'))
+    ranking = ranking_with(PASSES, judge=card)
+    assert record_from_json(Ranking, to_json(ranking)) == ranking
+    for text in shown(ranking):
+        flat = on_one_line(text)
+        assert ('look unlike those on which this judge was tried' in flat) is said
+        assert ('nearness 0.21, under 0.35' in flat) is said
+
+
+# A run with two partners: the headline, each cell of the pairs and its interval say
+# the same, and of whom they say it.
+
+MADE_UP = 'scorer:made-up|v:1'
+FEW = ('asks', 'tells')
+SIGNS = np.array([1, -1, 1, -1, -1, 1, -1, 1])
+# what an opener and a partner add to the difference to canned, over eight openers
+OPENER = {
+    'echo': 0.3 * SIGNS,
+    'third': 0.4 * np.array([1, 1, -1, -1, 1, 1, -1, -1]) + 0.05 * SIGNS,
+}
+LEAD = {'echo': 2.23, 'third': 2.23 - 1.46}
+
+
+def worth(first, second, n):
+    """
+    Return a score: echo is 2.23 above canned and 1.46 above third; partners change the
+    first difference by 0.3 and the second not at all.
+    """
+    side = 0.3 if second in ('asks', 'p0', 'p2') else -0.3
+    hard = 0.1 * n + (second == 'tells')
+    if first == 'canned':
+        return hard
+    return hard + LEAD[first] + side + float(OPENER[first][n])
+
+
+def ranked_run(folder, partners=FEW, **ranking):
+    run = planted_run(
+        folder,
+        {'made-up': worth},
+        ('echo', 'canned', 'third'),
+        partners,
+        num_openers=8,
+        ranking={'bootstraps': 1000, **ranking},
+    )
+    return run, *ranked_with_details(run)
+
+
+def ranked_with_details(run, **options):
+    ranking = rank_run(run, MADE_UP, **options)
+    details = dimension_details(run, ranking, read_tables(run, MADE_UP))
+    return ranking, details['Overall']
+
+
+@pytest.fixture
+def two(tmp_path):
+    return ranked_run(tmp_path)
+
+
+def test_interval_bold_and_sentence_of_each_pair_agree(two):
+    _, ranking, details = two
+    pair = details.pairs['echo', 'canned']
+    assert (pair.difference, pair.win_rate) == (pytest.approx(2.23), 1)
+    # echo is far ahead of both with these partners, in every dialogue
+    assert ranking.separation['Overall'].not_apart == ()
+    headline = summary.sentences(ranking)[0]
+    assert 'echo comes first of 3 systems' in headline
+    assert 'cannot tell' not in headline
+    for other in ('canned', 'third'):
+        there, back = details.pairs['echo', other], details.pairs[other, 'echo']
+        assert there.apart and back.apart
+        assert there.difference == -back.difference > 0
+
+
+def test_two_partners_do_not_speak_for_others(two):
+    run, ranking, _ = two
+    page = on_one_line(write_report(run, ranking).read_text('utf-8'))
+    for text in (on_one_line(terminal_report(ranking)), page):
+        assert 'On Overall, with these two partners, echo comes first' in text
+        assert 'Two partners cannot speak for others.' in text
+    assert '95 % interval for these partners only' in page
+    assert ranking.partners == 'fixed'
+    for row in ranking.standings['Overall']:
+        # nothing is known of other partners, so no interval says something of them
+        assert row.low is None and row.low_fixed is not None
+
+
+def test_no_answer_counts_imported_dialogues_against_each_other(two):
+    # which have no openers in common
+    run, ranking, _ = two
+    for notes, is_there in ((), True), ((IMPORT_NOTE,), False):
+        page = write_report(run, replace(ranking, notes=notes)).read_text('utf-8')
+        assert ('ahead in 100 % of' in page) == is_there
+
+
+def test_four_partners_speak_for_others(tmp_path):
+    _, ranking, _ = ranked_run(tmp_path, ('p0', 'p1', 'p2', 'p3'))
+    assert ranking.partners == 'sampled'
+    assert 'partners' not in summary.sentences(ranking)[0].split('.')[0]
+    assert all(row.low is not None for row in ranking.standings['Overall'])
+
+
+def test_cells_are_of_the_resamples_of_the_ranking(tmp_path):
+    # ranked again with other resamples, the cells follow, so that they agree
+    run, first, before = ranked_run(tmp_path)
+    again, after = ranked_with_details(run, bootstraps=57)
+    assert again.bootstraps == 57 and first.bootstraps is None
+    assert after.pairs['echo', 'canned'].low != before.pairs['echo', 'canned'].low
+
+
+# The leaderboard as a table in the terminal and in files.
+
+HEADER = (
+    'dimension,system,rank,rank_low,rank_high,group,score,low,high,low_fixed,high_fixed,'
+    'n_dialogues,n_unscored,n_openers,n_partners,n_unplayed,guessed,truncated_share,'
+    'not_comparable,judge_check'
+)
+HOSTILE = [
+    'a' * 500,
+    '\x1b[31mred\x1b[0m',
+    'line\nbreak\r\ttab',
+    '名前' * 40,
+    '\u202eevil',
+    'half \ud800 pair',
+    'e\u0301' * 30,
+    'a word ' * 60,
+]
+
+
+def test_csv_has_exactly_the_columns_of_the_ranking():
+    assert leaderboard_csv(example_ranking()).split('\n')[0] == HEADER
+
+
+def test_a_guessed_system_is_marked():
+    assert not file_table(example_ranking(guessed=('nobody',))).frame().guessed.any()
+    frame = file_table(example_ranking(guessed=('alpha',))).frame()
+    assert set(frame[frame.guessed].system) == {'alpha'}
+
+
+def test_a_target_that_lacks_dialogues_is_told_from_a_complete_one():
+    ranking = example_ranking(('a', 'b'), unplayed={'b': 3})
+    rows = rows_of_csv(leaderboard_csv(ranking))
+    assert {r['system']: r['n_unplayed'] for r in rows} == {'a': '0', 'b': '3'}
+
+
+def test_csv_numbers_read_back_as_they_were_and_what_does_not_exist_is_empty():
+    ranking = example_ranking(tuple('abcd'), ('d',), dimensions=('Overall',))
+    *ranked, last = rows_of_csv(leaderboard_csv(ranking))
+    # -1 - 0.4 * 2 is no -1.8
+    assert [(float(row['score']), int(row['rank'])) for row in ranked] == [
+        (one.score, one.rank) for one in ranking.standings['Overall'][:3]
+    ]
+    assert last['rank'] == last['score'] == last['low'] == ''
+
+
+@pytest.mark.parametrize('name', ['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', ' =1', '＝1'])
+def test_no_cell_of_text_is_a_formula(name):
+    ranking = example_ranking((name, 'b'), dimensions=(name,))
+    for row in rows_of_csv(leaderboard_csv(ranking)):
+        for cell in (row['dimension'], row['system']):
+            assert not cell.strip().startswith(('=', '+', '-', '@', '＝'))
+            assert name.strip()[1:] in cell or cell == 'b'
+
+
+def test_system_without_rank_is_below_the_others_with_the_reason():
+    text = terminal_table(example_ranking(('mary', 'tom'), unranked=('tom',)))
+    lines = [line for line in text.split('\n') if 'tom' in line]
+    assert (
+        lines[0]
+        == '  not ranked: tom (1 of its 4 dialogues failed: the reply was empty)'
+    )
+    assert text.index('mary') < text.index('tom')
+
+
+@pytest.mark.parametrize('name', HOSTILE)
+def test_table_fits_and_holds_no_control_character(name):
+    ranking = example_ranking(
+        (name, 'b', 'c'), ('c',), name, dimensions=(name,), notes=(name,)
+    )
+    for line in terminal_table(ranking).split('\n'):
+        assert terminal_width(line) <= 88
+        assert not any(unicodedata.category(c) in ('Cc', 'Cf', 'Cs') for c in line)
+
+
+URL = 'http://127.0.0.1:39381/v1/chat/completions/of/a/server'
+
+
+@pytest.mark.parametrize(
+    'about, words',
+    [
+        (
+            {
+                'reference': {
+                    'Overall': agreement(None, kind='human', reason='two systems only')
+                }
+            },
+            'agreement with people is not known (two systems only)',
+        ),
+        ({}, 'agreement with the planted order: Spearman 0.90 [0.40, 1.00]'),
+        ({}, 'trivial: mean length 0.90 [0.40, 1.00], distinct-2 –'),
+        # an address in a note can be copied
+        ({'notes': (f'a system somewhere at {URL} cannot be reached today',)}, URL),
+    ],
+)
+def test_the_terminal_says_what_agrees_and_what_is_noted(about, words):
+    text = terminal_table(example_ranking(dimensions=('Overall',), **about))
+    assert words in text
+
+
+# ---- the table in the docs is made from the declared columns
+
+
+def test_the_docs_have_the_table_that_the_declarations_make():
+    rows = [f'| `{column.name}` | {column.meaning} |' for column in FILE_COLUMNS]
+    table = '\n'.join(['| column | meaning |', '|---|---|', *rows])
+    assert table in docs_page('run_folder')

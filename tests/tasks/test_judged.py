@@ -19,7 +19,7 @@ from parlai.scripts.eval_model import EvalModel
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged import JudgedSet, card_names, quality_pairs, read_card
 from parlai_ext.tasks.judged.agents import NUMBERS, CorrelationMetric, Point, metrics
-from tests.ranking.test_ranking_correlation import SCIPY
+from tests.ranking.test_ranking_agreement import SCIPY
 from tests.support.judged_samples import changed_card, turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error

@@ -1,18 +1,32 @@
 """
-The parts that disturb commands count what they should: commands are played by functions
-that do right or wrong.
+The parts that disturb commands count what they should: signals, full disks and two
+writers at once, damaged files, and programs that ask the network.
+
+Commands are played by functions that do right or wrong.
 """
 
 import re
 import signal
+import socket
+import sys
 from dataclasses import replace
 from random import Random
 
 import pytest
 
 from parlai_ext.commands.command import COMMANDS
-from torture.disturbed import Disturbed, FullDisks, Kills, Writers
-from torture.inputs import CASES, WRITING
+from parlai_ext.store import ScorerRecord, ScoreStore
+from torture.disturbed import (
+    ATTEMPT,
+    STRACE,
+    Disturbed,
+    Flips,
+    FullDisks,
+    Kills,
+    Writers,
+    attempts_problem,
+)
+from torture.inputs import CASES, OFFLINE, WRITING
 from torture.trials import Command
 
 # these only print, or download, which is tried in tests/systems; fit_judge needs two
@@ -203,3 +217,87 @@ def test_forked_commands_give_exit_codes_lines_and_signals(tmp_path):
         hanging = Command(['doctor'], tmp_path, tmp_path / 'two.err')
         hanging.send(number)
         assert hanging.wait(60) == code
+
+
+# The part that damages files holds on the real commands and notices a planted bug.
+
+
+def failures(trials, numbers):
+    made = (trials.trial(number, Random(number)) for number in numbers)
+    return [problem for problem in made if problem]
+
+
+def test_every_damage_is_named_or_mended(tmp_path):
+    assert failures(Flips(tmp_path), range(0, 10_000, 999)) == []
+
+
+def test_a_reader_that_overlooks_damage_is_counted(tmp_path, monkeypatch):
+    def trusting(store):
+        try:
+            return about(store)
+        except Exception:
+            return ScorerRecord(config={'name': 'length'})
+
+    about = ScoreStore.about
+    trials = Flips(tmp_path)
+    monkeypatch.setattr(ScoreStore, 'about', trusting)
+    trials.names = [name for name in trials.names if name.endswith('/scorer.json')]
+    lines = failures(trials, range(8))
+    assert lines and all('scorer.json' in line for line in lines)
+
+
+# A program that asks the network is noticed; no command is left out.
+
+ASKS = 'import socket; socket.create_connection(("127.0.0.1", {port})).close()'
+SENDS = (
+    'import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", '
+    '("127.0.0.1", {port}))'
+)
+IN_A_PROGRAM = (
+    'import subprocess, sys; subprocess.run([sys.executable, "-c", {code!r}])'
+)
+traced = pytest.mark.skipif(STRACE is None, reason='there is no strace')
+
+
+def problem_of_code(code, folder):
+    (folder / 'work').mkdir()
+    return attempts_problem([sys.executable, '-c', code], folder / 'work')
+
+
+@traced
+@pytest.mark.parametrize('code', [ASKS, SENDS])
+def test_an_attempt_of_a_program_that_a_program_starts_is_counted(code, tmp_path):
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        code = code.format(port=listener.getsockname()[1])
+        line = problem_of_code(IN_A_PROGRAM.format(code=code), tmp_path)
+    assert line.startswith('1 attempts') and '127.0.0.1' in line
+
+
+@traced
+def test_work_without_a_network_is_held_and_failed_work_is_not(tmp_path):
+    (tmp_path / 'failed').mkdir()
+    local = 'import socket; a, b = socket.socketpair(); a.sendall(b"x")'
+    assert problem_of_code(local, tmp_path) == ''
+    line = problem_of_code('raise SystemExit(3)', tmp_path / 'failed')
+    assert line.startswith('exit code 3')
+
+
+def test_what_the_kernel_tells_is_read():
+    lines = [
+        '7 connect(3, {sa_family=AF_INET, sin_port=htons(53)}, 16) = -1 ENETUNREACH',
+        '7 sendto(3, "x", 1, 0, {sa_family=AF_INET6, sin6_port=htons(1)}, 28) = 1',
+        '7 connect(3, {sa_family=AF_UNIX, sun_path="/run/nscd"}, 110) = -1 ENOENT',
+        '7 bind(3, {sa_family=AF_INET6, sin6_port=htons(0)}, 28) = 0',
+    ]
+    assert [*filter(ATTEMPT.search, lines)] == lines[:2]
+
+
+def test_hardly_a_command_is_left_out():
+    # which need a trained judge, the id of a dialogue, and two models of 484 MB
+    left_out = {'judge_pairs', 'show_dialogue', 'fit_judge'}
+    tried = {case.run.split()[0] for case in CASES.values()}
+    assert set(COMMANDS) - tried <= left_out
+
+
+def test_no_case_is_in_the_place_of_another():
+    assert not WRITING.keys() & OFFLINE.keys()

@@ -2,9 +2,14 @@
 From a scored run folder to `ranking.json`, on numbers that fit on a sheet of paper.
 
 Contexts that are too long for the judge: counted, and said wherever scores are shown.
+Then a tournament as the ranking rule, and the file itself, read again.
 """
 
+import json
+import random
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,22 +18,46 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
-from parlai_ext.report.summary import warnings
-from parlai_ext.report.table import terminal_table
+from parlai_ext.core import (
+    HumanJudgement,
+    JudgeModel,
+    Opener,
+    Score,
+    ScoredDialogue,
+    UserError,
+)
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.records import record_from_json
+from parlai_ext.ranking.ratings import Rating
+from parlai_ext.report.summary import rating_text, sentences, warnings
+from parlai_ext.report.table import leaderboard_csv, terminal_table
 from parlai_ext.results import ranking as rankings
 from parlai_ext.results.ranking import (
+    CardModel,
     CutContexts,
+    Nearness,
+    Ranking,
+    ScoreTables,
     choose_scores,
+    judge_card,
     rank_run,
     read_ranking,
+    read_reference,
+    read_tables,
+    to_json,
+    write_ranking,
 )
+from parlai_ext.scoring.registry import load_protocol_file
+from parlai_ext.store import ScorerRecord
 from tests.collect.test_preflight import protocol, says
 from tests.support.dialogues import spoken
+from tests.support.mutations import mutations
+from tests.support.plans import some_openers
 from tests.support.planted_run import played_run
+from tests.support.report_example import example_ranking
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows, on_one_line, written
+from tests.support.written import csv_rows, json_in, on_one_line, rows_of_csv, written
 
 SCORER = 'made-up|v:1'
 TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
@@ -420,3 +449,328 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, printed):
     # all eight contexts have five tokens and more
     assert report.n_truncated == report.n_utterances == 8
     assert 'read in part: 8 utterances\n' in printed()
+
+
+# A tournament as the ranking rule: games, points and ratings that fit on paper.
+
+NAMES = ('a', 'b', 'c')
+OPENER = Opener.from_utterances(['How are you?'], 'test')
+RULE = {'rule': 'tournament', 'rating': '3-1-0', 'bootstraps': 20}
+# what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
+# b on joy, and a and c are equal there
+GAME_WORTH = {
+    'wit': {'a': 3.0, 'b': 2.0, 'c': 1.0},
+    'joy': {'a': 2.0, 'b': 1.0, 'c': 2.0},
+}
+
+
+def played(
+    root,
+    *,
+    rule=RULE,
+    worth=GAME_WORTH,
+    names=NAMES,
+    silent=(),
+    reference=None,
+    openers=(OPENER,),
+):
+    """
+    Write a run in which every ordered pair has one scored game over each opener.
+
+    :param silent: pairs whose games were not scored.
+    """
+
+    def play(pair, opener, _):
+        said = ['How are you?', 'one two', f'{pair.first} says three words']
+        return spoken(pair, opener, said)
+
+    run = played_run(
+        root,
+        openers,
+        names,
+        (),
+        play,
+        {SCORER: lambda pair, one, _: scored_game(one, pair, worth)},
+        pairing='all_play_all',
+        num_turns=3,
+        score='both',
+        ranking=rule,
+        reference=reference or {},
+        reference_kind='planted' if reference else None,
+    )
+    for pair in run.pairings:
+        if pair.speakers in silent:
+            run.scores(SCORER).path(run.shard(pair.id, 0)).unlink()
+    return run
+
+
+def scored_game(dialogue, pair, worth):
+    # turns say something else: their mean must not enter the game
+    scores = [Score(dialogue.id, 2, pair.first, d, -50.0) for d in worth]
+    scores += [
+        Score(dialogue.id, None, name, dimension, of[name])
+        for dimension, of in worth.items()
+        for name in pair.speakers
+    ]
+    return ScoredDialogue(dialogue.id, tuple(scores), {2: (0.0, None)})
+
+
+def ranked_games(root, **about):
+    """
+    Return the ranking of such a run.
+    """
+    return rank_run(played(root, **about), SCORER)
+
+
+def overall(ranking):
+    return {one.system: one for one in ranking.standings['Overall']}
+
+
+def test_points_rating_and_scores_are_those_on_paper(tmp_path):
+    ranking = ranked_games(tmp_path)
+    # two games a pair. a-b: a wins wit and joy, 2 points a game; a-c: wit, joy is
+    # equal; b-c: one dimension each
+    assert ranking.tournament.cross_table == {
+        'a': {'a': None, 'b': 4, 'c': 2},
+        'b': {'a': 0, 'b': None, 'c': 2},
+        'c': {'a': 0, 'b': 2, 'c': None},
+    }
+    assert ranking.tournament.dimension_points['c'] == {'wit': 0, 'joy': 2}
+    # a wins both matches: 6; b and c tie theirs: 1 each
+    assert {n: (r.score, r.rank) for n, r in overall(ranking).items()} == {
+        'a': (6.0, 1),
+        'b': (1.0, 2),
+        'c': (1.0, 2),
+    }
+    # whoever answers is judged too: two opponents, each once as first, once as second
+    rows = {one.system: one for one in ranking.standings['wit']}
+    assert [rows[name].n_dialogues for name in NAMES] == [4, 4, 4]
+    assert {n: rows[n].score for n in NAMES} == pytest.approx(GAME_WORTH['wit'])
+
+
+def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
+    run = played(tmp_path, rule={**RULE, 'rating': 'openskill'})
+    one, two = (rank_run(run, SCORER, shuffles=n).signature for n in (1, 2))
+    assert one != two
+    assert 'rating:openskill' in one and 'seed:0' in one
+
+
+def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
+    run = played(tmp_path, openers=some_openers(3))
+    ranking = rank_run(run, SCORER, rating='openskill')
+    row = overall(ranking)['a']
+    spread = ranking.tournament.ratings['openskill'].spreads['a']
+    assert row.high - row.score == pytest.approx(1.96 * spread)
+    assert row.rank_low <= row.rank <= row.rank_high
+    # a rating without deviations leaves rank intervals unknown
+    row = overall(rank_run(run, SCORER))['a']
+    assert (row.rank, row.rank_low, row.rank_high) == (1, None, None)
+
+
+@pytest.mark.parametrize('rating', ['openskill', '3-1-0'])
+def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, rating):
+    ranking = ranked_games(tmp_path, rule={**RULE, 'rating': rating})
+    for rows in ranking.standings.values():
+        for row in rows:
+            assert row.n_openers == 1  # two games over it, one begun by each
+            assert (row.low, row.rank_low, row.rank_high) == (None, None, None)
+    assert 'first' not in sentences(ranking)[0]
+
+
+def test_a_plan_is_refused_before_anything_is_written(tmp_path):
+    run = played(tmp_path)
+    with user_error('--plan: a tournament'):
+        RankSystems.main(run_dir=run.root, plan='0.5')
+    assert not (run.root / 'ranking.json').exists()
+
+
+def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
+    reference = {'Overall': {'a': 3, 'b': 2, 'c': 1}}
+    ranking = ranked_games(tmp_path, reference=reference)
+    found = ranking.reference['Overall']
+    # a-b and a-c agree, b and c tie in the rating: 2 / sqrt(2 * 3)
+    of_rating = ranking.tournament.ratings['3-1-0'].tau
+    assert found.kendall.value == of_rating.value == pytest.approx(2 / 6**0.5)
+    assert set(ranking.baseline_reference) == set(ranking.baselines)
+    # all speak alike
+    length = ranking.baseline_reference['mean_length']['Overall']
+    assert length.kendall.value is None and length.reason
+
+
+def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
+    ranks = {'r': (1, 2, 3), 's': (2, 1, 3)}
+    said = [
+        HumanJudgement(name, dimension, rank, rater)
+        for dimension in ('rank', 'wit')
+        for rater in ranks
+        for name, rank in zip(NAMES, ranks[rater], strict=True)
+    ]
+    tables = ScoreTables(NAMES, (), {'wit': np.zeros((3, 1, 1))}, {}, {})
+    reference = read_reference(Protocol('test'), said, tables, is_tournament=True)
+    assert set(reference.by_dimension) == {'wit'}
+    assert reference.rating == {'a': -1.5, 'b': -1.5, 'c': -3.0}
+
+
+def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
+    silent = [(x, y) for x in NAMES for y in NAMES if 'a' in (x, y)]
+    run = played(tmp_path, silent=silent)
+    rows = overall(rank_run(run, SCORER, max_failed_share=1.0))
+    # b wins on wit and c on joy: a tie, one point each
+    places = {n: (row.rank, row.score) for n, row in rows.items()}
+    assert places == {'a': (None, None), 'b': (1, 1), 'c': (1, 1)}
+    assert rows['a'].why_unranked == 'undefined: none of its games has a result'
+
+
+def test_an_incomplete_tournament_has_a_reason(tmp_path):
+    run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
+    ranking = rank_run(run, SCORER)
+    assert all(row.rank is None for row in overall(ranking).values())
+    assert ranking.tournament.incomplete == 'never met: a and b'
+    assert 'never met: a and b' in next(iter(overall(ranking).values())).why_unranked
+    json.dumps(to_json(ranking), allow_nan=False)
+    assert 'nan' not in terminal_table(ranking).casefold().split()
+
+
+def test_ties_everywhere_are_a_shared_first_place(tmp_path):
+    worth = {d: dict.fromkeys(NAMES, 1.0) for d in GAME_WORTH}
+    ranking = ranked_games(
+        tmp_path, worth=worth, reference={'Overall': {'a': 2, 'b': 1}}
+    )
+    found = ranking.reference['Overall']
+    assert found.kendall.value is None and found.reason
+    assert 'are all equal' in sentences(ranking)[0]
+
+
+def test_leaderboard_has_points_and_uncertainty(tmp_path):
+    ranking = ranked_games(tmp_path, rule={**RULE, 'rating': 'openskill'})
+    rows = rows_of_csv(leaderboard_csv(ranking))
+    points = {(r['dimension'], r['system']): r['points'] for r in rows}
+    # a: 4 points against b, 2 against c
+    assert points['Overall', 'a'] == '6' and points['wit', 'a'] == '4'
+    spreads = {r['dimension']: r['rating_sd'] for r in rows if r['system'] == 'a'}
+    assert float(spreads['Overall']) > 0 and spreads['wit'] == ''
+
+
+def test_command_line_chooses_the_rule(tmp_path, printed):
+    run = played(tmp_path, rule={})
+    RankSystems.main(run_dir=run.root, rating='2-1-0', bootstraps=20)
+    written = json_in(tmp_path / 'ranking.json')
+    assert written['tournament']['rating'] == '2-1-0'
+    assert 'points of each match' in printed()
+    with user_error("rating: 'elo'.*openskill"):
+        RankSystems.main(run_dir=run.root, rating='elo')
+
+
+@pytest.mark.parametrize(
+    'lines, right',
+    [
+        ('pairing: bipartite\nscore: both', 'pairing: all_play_all'),
+        ('pairing: all_play_all\nscore: target', 'score: both'),
+    ],
+)
+def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
+    path = tmp_path / 'p.yaml'
+    path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
+    with user_error(f'p.yaml.*a tournament needs {right}'):
+        load_protocol_file(str(path))
+
+
+@pytest.mark.parametrize(
+    'spread, text', [(0.2, '25.1 ± 0.2'), (0.1, '25.12 ± 0.10'), (None, '25.1')]
+)
+def test_a_rating_with_a_narrow_interval_has_two_decimals(spread, text):
+    # 2 * 1.96 * 0.1 is below 0.5, 2 * 1.96 * 0.2 is not
+    spreads = {} if spread is None else {'a': spread}
+    rating = Rating(values={'a': 25.123}, spreads=spreads, signature='')
+    assert rating_text(SimpleNamespace(chosen_rating=rating), 'a') == text
+
+
+# `ranking.json`: written, read again, and refused when it is damaged.
+#
+# The card of a judge, from a signature and from what lies beside its scores.
+
+
+def test_a_damaged_place_is_named_with_the_command_that_mends_it(tmp_path):
+    run = played(tmp_path)
+    data = to_json(example_ranking())
+    data['dimensions']['Overall'][1]['rank'] = 'first'
+    run.write_json('ranking.json', data)
+    place = r'dimensions\.Overall\[1\]\.rank: .*parlai rank_systems --run-dir'
+    with user_error(place):
+        read_ranking(run)
+
+
+def test_a_ranking_that_was_edited_is_refused(tmp_path):
+    run = played(tmp_path)
+    write_ranking(run, example_ranking())
+    path = tmp_path / 'ranking.json'
+    path.write_text(path.read_text().replace('"score": -1.0', '"score": -0.5'))
+    with user_error(r'checksum.*parlai rank_systems --run-dir'):
+        ReportRun.main(run_dir=tmp_path)
+
+
+def test_whatever_is_damaged_is_a_clear_line(tmp_path):
+    # one value anywhere becomes another: it is read all the same, or refused by name
+    run = played(tmp_path, reference={'Overall': {'a': 3, 'b': 2, 'c': 1}})
+    text = json.dumps(to_json(rank_run(run, SCORER)))
+    others = (None, 'x', [], {}, 1.5, True)
+    changes = list(mutations(json.loads(text), others))
+    for _, data in random.Random(0).sample(changes, 60):
+        run.write_json('ranking.json', data)
+        try:
+            ranking = read_ranking(run)
+            assert record_from_json(Ranking, to_json(ranking)) == ranking
+        except UserError as error:
+            assert 'ranking.json is damaged: ' in str(error)
+
+
+SIGNATURE = (
+    'scorer:fed|followups:94ff|polarity:negative|judge:(agent:TransformerGenerator|'
+    'content:4b79|reads:#6c94|text_truncate:96|cut:right)'
+)
+
+
+def card_of(signature, *models):
+    return judge_card(signature, ScorerRecord(models=models))
+
+
+def test_size_and_name_are_those_recorded_and_input_is_what_was_signed():
+    card = card_of(SIGNATURE, JudgeModel('likelihood', 'hf:a/b', 5, 'c' * 40))
+    assert card.scorer == 'fed'
+    assert card.settings == {'followups': '94ff', 'polarity': 'negative'}
+    reads = {'text_truncate': '96', 'cut': 'right'}
+    assert card.models == (CardModel('likelihood', 'hf:a/b', 5, reads, 'c' * 40),)
+
+
+def test_each_model_has_its_own_entry():
+    both = [JudgeModel(kind, kind, 1) for kind in ('likelihood', 'e')]
+    signature = 'scorer:two|judge:(cut:left)|e:(text_truncate:256)'
+    card = card_of(signature, *both)
+    assert [(m.kind, m.name, dict(m.reads)) for m in card.models] == [
+        ('likelihood', 'likelihood', {'cut': 'left'}),
+        ('e', 'e', {'text_truncate': '256'}),
+    ]
+
+
+def test_a_scorer_without_a_model_has_a_card_without_one():
+    assert card_of('scorer:length|v:1').models == ()
+    assert card_of('scorer:fed|judge:(none)').models == ()
+    assert card_of('made-up|v:1').scorer == 'made-up'
+
+
+def test_nearness_is_the_mean_over_the_judged_responses(tmp_path):
+    run = played(tmp_path, names=('a', 'b'))
+    store = run.scores(SCORER)
+    rows = dict(enumerate([(9, 0.5, 1), (9, 0.1, 0), (9, 0.3, 1)]))
+    for shard in run.dialogue_shards():
+        [scored] = store.by_dialogue(shard).values()
+        store.path(shard).unlink()
+        store.write(shard, [replace(scored, evidence=rows)])
+    assert read_tables(run, SCORER).nearness is None
+    about = {
+        'evidence_labels': ['numbers', 'nearness', 'nearest_corpus'],
+        'corpora': {'names': ['a', 'b'], 'threshold': 0.3},
+    }
+    run.write_json(f'scores/{store.root.name}/scorer.json', about)
+    found = read_tables(run, SCORER).nearness
+    assert found == Nearness(pytest.approx(0.3), 0.3, 'b')
