@@ -2,8 +2,8 @@
 Makes the page of a run, and the other files of a ranking that people read.
 
 The page has a view of each ranking, made of sections (among them the tables behind the
-leaderboard), the dialogues that it carries, and how the run was made. At the top stand four answers: who leads, by how much, who judged, and whether to
-believe it.
+leaderboard), the dialogues that it carries, and how the run was made. At the top stand
+four answers: who leads, by how much, who judged, and whether to believe it.
 """
 
 import json
