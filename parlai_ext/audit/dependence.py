@@ -1,6 +1,6 @@
 """
-Does an order depend on choices: the systems that are compared, the partners, the
-openers, the judge?
+Checks whether the order of the systems depends on choices: the systems that are
+compared, the partners, the openers, the judge.
 
 Each family of partners and each block of openers is left out in turn; every scorer that
 has scored the run, and the trivial measures, rank the same systems; the variance of

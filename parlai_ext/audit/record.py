@@ -1,7 +1,7 @@
 """
-What an audit is of and what it says: the run under audit, with its table of scores, its
-ranked systems and its order of them; findings, the numbers behind them, and the file
-`audit.json`.
+The records of an audit: the run that is audited, with its table of scores, its ranked
+systems and its order of them; and what was found, with the numbers behind it, in the
+file `audit.json`.
 
 Light: pages read it without models.
 """

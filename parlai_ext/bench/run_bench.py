@@ -1,6 +1,6 @@
 """
-A bench: what it runs (scorers with their options, judged sets, and how many items of
-each), scored, correlated with people, and written.
+Runs a bench: reads which scorers, judged sets and numbers of items it asks for, scores
+the items, correlates the scores with people's, and writes the result.
 
 On the command line a scorer is ``NAME`` or ``NAME:KEY=VALUE:KEY=VALUE``; a value may
 hold commas and colons, since a colon parts two options only where ``KEY=`` follows. In
@@ -322,7 +322,7 @@ def _variant(
     return Variant(label, {'name': section['name'], **given}, **row)
 
 
-# -------------------------------------------------------------------- what is drawn
+# --- what is drawn --------------------------------------------------------------------
 
 
 def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> JudgedSet:
@@ -372,7 +372,7 @@ def without_outliers(judged_set: JudgedSet, deviations: float) -> JudgedSet:
     return replace(judged_set, items=tuple(items))
 
 
-# --------------------------------------------------------------------------- the run
+# --- the run --------------------------------------------------------------------------
 
 
 def run_bench(
@@ -442,7 +442,7 @@ def drawn_sets(
     return drawn, about
 
 
-# ------------------------------------------------------------------ scores of each set
+# --- scores of each set ---------------------------------------------------------------
 
 
 def score_sets(
@@ -720,7 +720,7 @@ def _reason(error: Exception) -> tuple[str, bool]:
     return f'it fails ({type(error).__name__}: {first_line(error)})', True
 
 
-# ----------------------------------------------------------------- the means of ranks
+# --- the means of ranks ---------------------------------------------------------------
 
 
 def mean_rank_results(

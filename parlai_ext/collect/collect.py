@@ -97,7 +97,7 @@ def collect(
     Play every block of the run's plan that lacks a shard, and write what is missing.
 
     After a Ctrl-C the shards that were written stay, and so do the replies so far of
-    the block that was being played, as `kept_replies` says.
+    the block that was being played, as `KeptReplies` says.
 
     :param spent: is filled with what each system has used, however this ends.
     :param engine: where the blocks are played.

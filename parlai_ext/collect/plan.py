@@ -540,7 +540,7 @@ def _draw_openers(protocol: Protocol, openers_file: str | None) -> list[Opener]:
     return sample_openers(openers, protocol.num_dialogues, protocol.seed)
 
 
-# -------------------------------------------------- the manifest, and its signature
+# --- the manifest, and its signature --------------------------------------------------
 
 
 def build_manifest(

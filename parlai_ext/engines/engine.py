@@ -177,7 +177,7 @@ def refuse_difference(what: str, there: object, here: object) -> None:
         raise WorkerDiffers(f'{what}: {there} there, {here} here')
 
 
-# ------------------------------------------- the code that runs here, and its versions
+# --- the code that runs here, and its versions ----------------------------------------
 
 PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
 PARTS = ('', '.agents', '.tasks', '.worlds', '.zoo_configs')

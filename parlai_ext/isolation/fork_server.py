@@ -1,6 +1,6 @@
 """
-Work on what others wrote, in processes that may hang, crash or be taken over, and that
-the kernel confines.
+Works on what others wrote in processes of their own, which the kernel confines: they
+may hang, crash or be taken over.
 
 A server process without keys in its environment is started when it is first needed. For
 each task it forks a supervisor, and that a worker with limits. The worker ends, and all

@@ -1,6 +1,6 @@
 """
-Perturbed copies of a response, what a judge of quality should score below the original;
-and the pass marks: which of them it must.
+Perturbed copies of a response, which a judge of quality should score below the
+original; and the pass marks, which say where it must do so.
 
 The kinds follow the perturbation checklists of Sai et al. ("Perturbation CheckLists for
 Evaluating NLG Evaluation Metrics", EMNLP 2021); beside them stand replies that please a

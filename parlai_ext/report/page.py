@@ -1,10 +1,9 @@
 """
-The page of a run: a view of each of its rankings, made of sections, among them the
-tables behind a leaderboard; the dialogues that it carries; and how it was made; and the
-files of a ranking that people read.
+Makes the page of a run, and the other files of a ranking that people read.
 
-At the top stand four answers: who leads, by how much, who judged, and whether to
-believe it.
+The page has a view of each ranking, made of sections (among them the tables behind the
+leaderboard), the dialogues that it carries, and how the run was made. At the top stand
+four answers: who leads, by how much, who judged, and whether to believe it.
 """
 
 import json

@@ -1,7 +1,7 @@
 """
-How likely is a response after its context, to a language model? Likelihood, and what
-ParlAI reports of the labels of a generator: perplexity and token accuracy. And how
-likely are praise and complaints as the next utterance? FED and FULL.
+Scorers that read from a language model how likely an utterance is after a context: the
+response itself (likelihood, and what ParlAI reports of a generator's labels, perplexity
+and token accuracy), or praise and complaints as what follows it (FED and FULL).
 
 Likelihood is the mean log-probability of the response's tokens, its end token included,
 so that a response that breaks off in the middle loses. It is a perplexity turned round:

@@ -1,6 +1,7 @@
 """
-Does a response go with what was said before, and how is it said? Relevance, Deep AM-FM,
-HolisticEval and human-centred metrics, by embeddings and language models.
+Scorers of whether a response goes with what was said before, and of how it is said, by
+embeddings and language models: relevance, Deep AM-FM, HolisticEval and human-centred
+metrics.
 
 Relevance is the cosine of the sentence embeddings of a response and its context.
 

@@ -1,6 +1,6 @@
 """
-From dialogues to scores: every shard that this scorer has not yet judged; and the
-scores of other items, in batches, such as those of judged sets.
+Scores dialogues, every shard that this scorer has not yet judged, and other items in
+batches, such as those of judged sets.
 """
 
 from collections import Counter

@@ -109,7 +109,7 @@ class SelfChatWorld(DialogPartnerWorld):
 
     def log_written(self) -> None:
         """
-        End `self_chat`, whose last step is its log (`compat/worlds.py`).
+        End `self_chat`, whose last step is its log (`compat/faults.py`).
 
         :raises UserError: when a system could not go on, as at the end of
             `collect_dialogues`.

@@ -47,8 +47,8 @@ class KnownJudge:
 
 class KnownEncoder:
     """
-    An `Embedder` whose vectors come from a function of a text, and the `Models` that
-    give it.
+    A sentence encoder whose vectors come from a function of a text, and the `Models`
+    that give it.
     """
 
     signature = 'known'
@@ -68,7 +68,7 @@ class KnownEncoder:
 
 class KnownClassifier:
     """
-    A `Classifier` of pairs that gives a label the probability from a function, and the
+    A classifier of pairs that gives a label the probability from a function, and the
     `Models` that give it.
     """
 
