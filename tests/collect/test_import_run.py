@@ -17,7 +17,7 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import UserError
 from parlai_ext.models import handle
 from parlai_ext.store import RunFolder
-from tests.store.test_store_kill import results, states_left
+from tests.store.test_store_resume import results, states_left
 from tests.support.small_run import files_of
 from tests.support.user_error import user_error
 from tests.support.written import json_in, written

@@ -1,5 +1,6 @@
 """
-The command `rate_dialogues`: what is drawn, what a page shows, what it may not show.
+The command `rate_dialogues`: what is drawn, what a page shows, what it may not show,
+and the questionnaires: the shipped ones, and mistakes in a file of one's own.
 """
 
 import re
@@ -9,9 +10,21 @@ from itertools import product
 import pytest
 
 from parlai_ext.commands.command import run_directly
+from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
+from parlai_ext.core import HumanJudgement
+from parlai_ext.people.given_answers import read_crowd_answers
+from parlai_ext.people.ranking import survival, win_rates
+from parlai_ext.people.rating_set import read_questionnaire
+from tests.support.parlai_crowdsourcing import parlai_constant
 from tests.support.report_example import example_run
-from tests.support.simulated_annotators import page_data, read_key
+from tests.support.shared_data import shared
+from tests.support.simulated_annotators import (
+    answers_file,
+    page_data,
+    read_key,
+    scores_by_system,
+)
 from tests.support.user_error import user_error
 
 TARGETS = ('quill', 'raven', 'tern')
@@ -103,3 +116,137 @@ def test_a_mistake_is_one_line_that_names_the_option(run, flags, place, exit_lin
     words = ['--run-dir', str(run), *flags]
     error = exit_line(run_directly, 'rate_dialogues', words)
     assert error.startswith(f'error: {place}')
+
+
+# Questionnaires: the shipped ones, and mistakes in a file of one's own
+
+SHORT = (
+    'kind: likert\nsegments: [1, 3]\nlabels: [Speaker 1, Both, Speaker 2]\nquestions:\n'
+    '  Human: {text: "Is <Speaker> a bot?", labels: [Bot, Unsure, Human],\n'
+    '    values: [0, 1, 2]}\n  Fluent: {text: Who}\n'
+)
+
+
+def test_a_share_spotted_that_falls_is_pooled():
+    # spotted within 2: 1 of 4, within 3: 3 of 4, within 5: 1 of 2. No distribution has
+    # a share that falls, so 3 and 5 are pooled to 4 of 6
+    segments = [(2, k < 1) for k in range(4)]
+    segments += [(3, k < 3) for k in range(4)] + [(5, k < 1) for k in range(2)]
+    assert survival(segments) == pytest.approx({2: 3 / 4, 3: 1 / 3, 5: 1 / 3})
+
+
+def test_a_human_beats_an_undecided_one_and_that_one_a_bot():
+    # x wins twice and y once; of equal ones neither does
+    rates = win_rates(
+        HumanJudgement(system, 'Human', value, rater, 'd', 3)
+        for rater, values in enumerate(((2, 1), (1, 0), (0, 2), (1, 1)))
+        for system, value in zip('xy', values, strict=True)
+    )
+    assert (rates.loc['x', 'y'], rates.loc['y', 'x']) == (2 / 3, 1 / 3)
+
+
+def test_the_authors_crowd_wins_as_their_program_counts():
+    names = [str(shared('spot_the_bot'))]
+    ratings = read_crowd_answers('spot_the_bot', names, None).ratings
+    rates = win_rates(one for one in ratings if one.dimension == 'Human')
+    # the authors' win_function.py on the same files, rounded as it prints
+    theirs = {'suckybot': 0.95, 'bert_rank': 0.85, 'huggingface': 0.72}
+    theirs |= {'kvmemnn': 0.66, 'lost_in_conversation': 0.57}
+    assert rates.loc['model', [*theirs]].round(2).to_dict() == theirs
+
+
+def test_both_speakers_of_a_segment_are_judged(tmp_path, printed):
+    page_run = tmp_path / 'run'
+    openers = ('one', 'two', 'three')
+    example_run(page_run, ('quill', 'raven'), ('mary',), openers=openers)
+    (tmp_path / 'short.yaml').write_text(SHORT)
+    options = {'questionnaire': tmp_path / 'short.yaml', 'num_items': 4}
+    pages = RateDialogues.main(run_dir=page_run, **options, num_pages=2)
+    items = [page_data(path)['items'] for path in pages]
+    # a dialogue has another length on the next page
+    lengths = [[[*map(len, i['dialogues'])] for i in page] for page in items]
+    assert lengths == [[[2], [6]] * 2, [[6], [2]] * 2]
+    key = read_key(page_run)
+    said = {'Human (Speaker 1)': '3', 'Human (Speaker 2)': '1', 'Fluent': '1'}
+    answers = [
+        {'item': item, 'dimension': dimension, 'answer': answer}
+        for item in key['items']
+        for dimension, answer in said.items()
+    ]
+    strengths = dict.fromkeys(('quill', 'raven', 'mary'), 1)
+    path = answers_file(tmp_path, key, 'Ann', strengths, answers=answers)
+    rankings = ImportJudgements.main(run_dir=page_run, answers=[path], bootstraps=2)
+    # who begins is a human and more fluent, the other one a bot: spotted at once
+    scores = {one.dimension: scores_by_system(one) for one in rankings}
+    assert scores['Human'] == {'quill': 2, 'raven': 2, 'mary': 0}
+    assert scores['Fluent'] == {'quill': 1, 'raven': 1, 'mary': 0}
+    wins = page_run / 'people' / 'judgements' / 'wins_Fluent.csv'
+    assert wins.read_text().startswith('system,')
+    shown = printed()
+    assert re.search(r'mary +0\.00 +0\.00\n', shown)
+    assert re.search(r'quill +1\.00 +1\.00\n', shown)
+
+
+def test_the_shipped_studies_ask_what_the_papers_ask():
+    spotted = read_questionnaire('spot_the_bot')
+    assert spotted.segments == (2, 3, 5)
+    names = ['Human (Speaker 1)', 'Human (Speaker 2)', 'Fluent', 'Sensible', 'Specific']
+    assert [w.dimension for w in spotted.questions] == names
+    *seven, overall = read_questionnaire('chatmatch_2022').questions
+    asked = read_questionnaire('likert_2022').questions
+    assert [len(w.answers) for w in (*seven, *asked)] == [5] * (7 + 4)
+    assert overall.value('1') == 7 and overall.value('7') == 1
+
+
+PAIR = 'kind: pair\nquestions:\n  Good:\n    text: Which?\n    first: x\n'
+
+
+def test_acute_has_parlais_wordings():
+    kinds = parlai_constant('acute_eval/fast_eval.py', 'ACUTE_EVAL_TYPES')
+    questions = read_questionnaire('acute').questions
+    assert {(wording.text, *wording.answers) for wording in questions} == {
+        (kind['question'], kind['s1_choice'], kind['s2_choice'])
+        for name, kind in kinds.items()
+        if name not in ('roleplay', 'image')
+    }
+
+
+@pytest.mark.parametrize(
+    'text, place',
+    [
+        ('kind: triple\nquestions: {}', 'kind'),
+        ('kind: pair\nquestions: {}', 'questions'),
+        (PAIR, 'questions.Good'),
+        (PAIR + '    second: y\nlabels: [a, b]', 'labels'),
+        ('kind: likert\nquestions: {Good: {text: How}}', 'labels'),
+        (
+            'kind: likert\nlabels: [a, b]\nquestions: {Good: {text: How, first: x}}',
+            'questions.Good.first',
+        ),
+        (PAIR + '    second: y\ntie: equal', 'tie'),
+        (
+            'kind: likert\nlabels: [a, b]\nvalues: [1]\nquestions: {A: {text: x}}',
+            'values',
+        ),
+        (
+            'kind: likert\nlabels: [a, b]\nvalues: [1, x]\nquestions: {A: {text: x}}',
+            r'values\[1\]',
+        ),
+        (
+            'kind: likert\nlabels: [a, b]\nquestions: {A: {text: x, values: [1]}}',
+            'questions.A.values',
+        ),
+        (SHORT.replace('[1, 3]', '[0]'), r'segments\[0\]'),
+        (SHORT.replace('Speaker 1, Both', 'Both'), 'questions.Fluent'),
+    ],
+)
+def test_a_mistake_is_refused_by_its_key(tmp_path, text, place):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(text)
+    with user_error(rf'mine\.yaml:\d+: {place}: '):
+        read_questionnaire(str(path))
+
+
+def test_an_unknown_questionnaire_gets_the_nearest():
+    with user_error('acute'):
+        read_questionnaire('acuta')
