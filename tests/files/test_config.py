@@ -278,11 +278,7 @@ reference:
 
 @pytest.fixture
 def write(tmp_path):
-    def write(text):
-        (tmp_path / 'my.yaml').write_text(text)
-        return str(tmp_path / 'my.yaml')
-
-    return write
+    return lambda text: str(written(tmp_path, 'my.yaml', text))
 
 
 def load_protocol(path, given=None):

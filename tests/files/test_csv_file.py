@@ -9,6 +9,7 @@ from parlai_ext.core import HumanJudgement
 from parlai_ext.files import json_lines, read_csv, read_human_scores, read_openers_file
 from tests.support.shared_data import shared
 from tests.support.user_error import error_line, user_error
+from tests.support.written import written
 
 
 @pytest.mark.parametrize(
@@ -20,8 +21,7 @@ from tests.support.user_error import error_line, user_error
     ],
 )
 def test_files_of_other_programs_are_read(tmp_path, data, rows):
-    path = tmp_path / 'x.csv'
-    path.write_bytes(data.encode())
+    path = written(tmp_path, 'x.csv', data)
     found = [(line, row['a'], row['b']) for line, row in read_csv(path, ['a', 'b'])]
     assert found == rows
 
@@ -52,11 +52,7 @@ SCORES_HEADER = 'system,dimension,value\n'
 
 @pytest.fixture
 def read_scores(tmp_path):
-    def read_scores(text):
-        (tmp_path / 'h.csv').write_bytes(text.encode())
-        return read_human_scores(tmp_path / 'h.csv')
-
-    return read_scores
+    return lambda text: read_human_scores(written(tmp_path, 'h.csv', text))
 
 
 def test_three_columns_are_enough_and_unsigned_judgements_may_be_many(read_scores):
@@ -113,11 +109,7 @@ OFFICIAL = 'conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,
 
 @pytest.fixture
 def read_openers(tmp_path):
-    def read_openers(text):
-        (tmp_path / 'my.csv').write_bytes(text.encode())
-        return read_openers_file(tmp_path / 'my.csv')
-
-    return read_openers
+    return lambda text: read_openers_file(written(tmp_path, 'my.csv', text))
 
 
 @pytest.mark.parametrize(

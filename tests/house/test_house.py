@@ -282,10 +282,9 @@ def outputs(module_folder):
     """
     changes = [file for one in CHANGES.values() for file in one['files'].items()]
     assert len(dict(changes)) == len(changes)
-    changed_tree(module_folder, dict(changes))
-    done = command_in_child(
-        run_all, path=[module_folder], forget=['parlai_ext', 'tests']
-    )
+    tree = module_folder / 'changed'
+    changed_tree(tree, dict(changes))
+    done = command_in_child(run_all, path=[tree], forget=['parlai_ext', 'tests'])
     assert done.code == 0, done.errors
     return json.loads(done.out.rstrip('\n').split('\n')[-1])
 
