@@ -526,8 +526,8 @@ def test_annotated_turns_are_those_of_the_exported_dialogue(tmp_path):
         read('turn_annotations', tmp_path)
 
 
-# The ranking by people: win shares by pencil, intervals by their properties; and a great
-# many answers: the work and the memory grow with their number, and with nothing else.
+# The ranking by people: win shares by pencil, intervals by their properties; and a
+# great many answers: work and memory grow with their number, and with nothing else.
 
 
 def comparison(first, second, value, annotator, item):
