@@ -31,7 +31,7 @@ from parlai_ext.people.rating_set import (
     matchups_by_openness,
     read_questionnaire,
 )
-from tests.isolation.test_recorded_attacks import forge
+from tests.isolation.test_policy import forge
 from tests.support.parlai_crowdsourcing import parlai_constant, parlai_method
 from tests.support.planted_run import rated_run
 from tests.support.report_example import example_run, standing
