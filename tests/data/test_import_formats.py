@@ -1,22 +1,46 @@
 """
-Each format's way to say who said what, read from hand-made files.
+Each format's way to say who said what, read from hand-made files and from the published
+dialogues; and every way in which dialogues can be wrong is one line that says where.
 """
 
 import json
 import math
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 
+from parlai_ext.commands.command import one_line_errors
+from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.data.chat_logs import MEDIA, SourceFile, Unread
-from parlai_ext.data.imported_dialogues import FORMATS, detect_format, find_files
+from parlai_ext.data.imported_dialogues import (
+    FORMATS,
+    MARKERS,
+    ImportRules,
+    detect_format,
+    find_files,
+    read_imports,
+)
 from parlai_ext.store import dialogue_record, encode_shard
-from tests.support.imports import imported
-from tests.support.user_error import user_error
+from tests.support.shared_data import shared
+from tests.support.user_error import error_line, user_error
 from tests.support.written import written, zip_of
+
+READ_OPTIONS = ('skip_bad_rows', 'columns')
+
+
+def imported(*paths, **given):
+    """
+    Return the imports of files, folders or patterns.
+
+    :param given: rules, and options of `read_imports`.
+    """
+    options = {name: given.pop(name) for name in READ_OPTIONS if name in given}
+    files = find_files([*map(str, paths)])
+    return read_imports(files, None, ImportRules(**given), **options)
 
 
 def told(path, **options):
@@ -506,3 +530,289 @@ def test_a_zipped_log_as_inspect_ai_compresses_it(tmp_path):
 def test_another_zip_of_this_name_is_named(tmp_path, members, words):
     with user_error(f'log.eval.*: .*{words}'):
         told(zipped_log(tmp_path, members))
+
+
+# The published dialogues, whole: counts are those of each PROVENANCE.md
+
+
+def test_the_games_of_chatmatch():
+    imports = imported(shared('chatmatch/original'))
+    assert {len(one.turns) for one in imports.dialogues} == {200}
+    ordered = Counter(one.names for one in imports.dialogues)
+    assert len(ordered) == 7 * 6 and set(ordered.values()) == {1}
+
+
+def test_the_self_chats_of_chatmatch():
+    imports = imported(shared('chatmatch/selfchat'))
+    assert [one.names for one in imports.dialogues] == [(n, n) for n in imports.names]
+    assert len(imports.dialogues) == 7
+
+
+@pytest.mark.parametrize(
+    'domain, bots, dialogues',
+    [('convai2', 6, 675), ('dailydialog', 4, 270), ('empathetic', 5, 450)],
+)
+def test_the_domains_of_spot_the_bot(domain, bots, dialogues):
+    name = f'spot_the_bot/sampled-dialogues-full-{domain}.jsonl'
+    imports = imported(shared(name), empty_turns='keep')
+    assert (len(imports.names), len(imports.dialogues)) == (bots, dialogues)
+    pairs = Counter(frozenset(one.names) for one in imports.dialogues)
+    assert set(pairs.values()) == {45}
+    assert imports.n_people == 300
+
+
+def test_people_who_talk_with_blender_are_read():
+    log = 'parlai_acute_eval/chatlog_2.7B.json'
+    imports = imported(shared(log), humans='human_evaluator')
+    # CHANEL's BLENDR is the same set: 108 dialogues, 1,512 utterances
+    assert sum(len(one.turns) for one in imports.dialogues) == 1512
+    assert len(imports.dialogues) == 108
+
+
+# Every way in which dialogues can be wrong is one line that names file and line.
+
+GOOD = 'A: hi\nB: hello\n'
+
+
+def line_for(folder, name, data, **rules):
+    """
+    Return what is said of one file with this content.
+    """
+    said = error_line(imported, written(folder, name, data), **rules)
+    return said.replace(f'{folder}/', '')
+
+
+LOGS = [
+    ('A: hi\nA: you?\n', "x.txt:1: one speaker only, 'A'"),
+    ('A: a\nB: b\nC: c\n', "x.txt:3: a third speaker, 'C' after 'A'"),
+    ('A: a\nB:\nA: c\n', "x.txt:2: an empty turn of 'B'"),
+    ('A: hi\n', 'x.txt:1: one turn only'),
+    ('', 'x.txt: the file is empty'),
+    ('A: a\nB: b\nB: c\n', "x.txt:3: 'B' speaks twice in a row"),
+    ('A: a\nno name here\nA: c\n', "x.txt:2: a turn is a line 'NAME: text'"),
+    (b'A: a\nB: \xff\xfe\n', 'x.txt:2: not UTF-8 text'),
+]
+
+
+HEAD = 'dialogue_id,speaker,text\n'
+CSVS = [
+    (
+        'dialogue_id,spkr,text\n1,A,hi\n',
+        "x.csv:1: column 'speaker' is missing; did you mean 'spkr'",
+    ),
+    (
+        'dialogue_id;speaker;text\n1;A;hi\n1;B;yes;no\n',
+        'x.csv:3: 4 cells where the header has 3; a cell with semicolons',
+    ),
+    (
+        'dialogue_id,text,speaker,text\n1,a,A,b\n',
+        "x.csv:1: column 'text' is given twice",
+    ),
+    (HEAD + '1,A,hi\n,B,yes\n', "x.csv:3: 'dialogue_id' is missing"),
+    (HEAD + '1,A,hi\n1,,yes\n', "x.csv:3: the row: 'speaker' is missing"),
+    (
+        HEAD + '1,A,a\n1,B,b\n2,A,a\n2,B,b\n1,A,c\n1,B,d\n',
+        "x.csv:6: dialogue_id '1' began in line 2 already",
+    ),
+    (
+        'dialogue_id,turn,speaker,text\n1,1,A,a\n1,1,B,b\n',
+        'x.csv:3: turn 1 follows turn 1',
+    ),
+    (
+        'dialogue_id,given,speaker,text\n1,maybe,A,a\n1,,B,b\n',
+        "x.csv:2: the row: 'given' is true or false, not 'maybe'",
+    ),
+    (HEAD, 'no dialogues to import: none is in x.csv'),
+]
+
+
+TURN = '{"id": "A", "text": "a"}'
+JSONS = [
+    (
+        f'{{"dialog": [[{TURN}, {TURN.replace("A", "B")}]]}}\n{{"dialog": [',
+        'x.jsonl:2: not JSON',
+    ),
+    ('{"turns": [\n{"turns": []}\n', 'x.jsonl:1: not JSON'),
+    ('{"dialog": [[{"id": "A"}]]}', "x.jsonl:1: act 1: 'text' is missing"),
+    (f'{{"dialog": [{TURN}]}}', "x.jsonl:1: 'dialog' is a list of"),
+    ('{"convo": []}', "x.jsonl:1: the record: 'system_type0' is missing"),
+    ('{"turns": "A: a"}', "x.jsonl:1: 'turns' is a list, not 'A: a'"),
+    ('{"speaker": "A", "text": "a"}', "x.jsonl:1: 'dialogue_id' is missing"),
+    (
+        '[{"a": 1}]',
+        "x.jsonl: no dialogues in a known format; its objects have the keys 'a'",
+    ),
+    (
+        '[[{"who": "me", "what": "hi"}]]',
+        'x.jsonl: no dialogues in a known format; its messages have the keys '
+        "'who, what'",
+    ),
+    (
+        '["hi", "yes"]\n["so", "no"]',
+        'x.jsonl: no dialogues in a known format; line 1: ',
+    ),
+    ('[{"context": 7}]', "x.jsonl:1: object 1: 'context' is a text"),
+    ('[{"context": "hi"}]', 'x.jsonl:1: object 1: a context begins with'),
+    (
+        '[{"context": "User: hi\\nSystem: \\n"}]',
+        "x.jsonl:1: object 1: an empty turn of 'x'",
+    ),
+    (
+        '{"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}',
+        "x.jsonl:1: message 2: 'role' is missing",
+    ),
+    (
+        '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", '
+        '"content": "b"}, {"role": "tool", "content": "c"}]}',
+        "x.jsonl:1: a third speaker, 'tool'",
+    ),
+    (
+        '{"messages": [{"role": "assistant", "content": null}]}',
+        "x.jsonl:1: message 1: 'content' is missing",
+    ),
+    (
+        '[{"role": "user", "content": [{"type": "image_url"}]}]',
+        "x.jsonl:1: message 1: 'content' has a part that is no text",
+    ),
+    (
+        '[{"conversations": [{"from": "gpt", "value": "a"}]}, 7]',
+        'x.jsonl:1: object 1: one turn only',
+    ),
+    (
+        '[{"conversations": [\n{"from": "gpt", "value": "a"}',
+        'x.jsonl: no dialogues in a known format; line 2: not JSON',
+    ),
+    (
+        '{"dialog": [[{"id": "A", "text": "a \\ud83d"}]]}',
+        "x.jsonl:1: act 1: 'text' holds half a character ('a \\ud83d')",
+    ),
+    (
+        '{"messages": [], "messages": [{"role": "user", "content": "a"}]}',
+        'x.jsonl: no dialogues in a known format; line 1: not JSON (the key '
+        "'messages' is there twice)",
+    ),
+    (
+        f'{{"dialog": [[{TURN}, {TURN.replace("A", "B")}]]}}\n'
+        '{"dialog": [[{"id": "A", "text": "a", "text": "b"}]]}',
+        "x.jsonl:2: not JSON (the key 'text' is there twice)",
+    ),
+    ('{"turns": []}', 'x.jsonl:1: no turns: the dialogue is empty'),
+    (
+        '{"dialogue_id": "d", "turns": [{"speaker": "A", "text": "A"}, '
+        '{"speaker": "B", "text": "B"}]}\n' * 2,
+        "x.jsonl:2: the id 'd' is that of the dialogue in x.jsonl:1",
+    ),
+    ('{"dialog": ' + '[' * 9999, 'x.jsonl: no dialogues in a known format'),
+]
+
+
+FILES = {'x.txt': LOGS, 'x.csv': CSVS, 'x.jsonl': JSONS}
+
+
+@pytest.mark.parametrize(
+    'name, data, said', [(name, *case) for name in FILES for case in FILES[name]]
+)
+def test_a_file_that_holds_no_dialogue(tmp_path, name, data, said):
+    assert line_for(tmp_path, name, data).startswith(said)
+
+
+@pytest.mark.parametrize(
+    'text, nearest',
+    [
+        ('just some text', {'chatmatch', 'csv', 'whatsapp'}),
+        ('{\n"messages": [{"content": "hi", "by": "me"}]}', {'openai'}),
+        ('{"id": 1, "inputs": "hi"}', {'langsmith'}),
+    ],
+)
+def test_the_three_nearest_formats_are_shown_each_in_a_line(
+    tmp_path, capsys, text, nearest
+):
+    written(tmp_path, 'x', text)
+    with pytest.raises(SystemExit), one_line_errors():
+        imported(tmp_path / 'x')
+    [wrong, *examples, hint] = capsys.readouterr().err.splitlines()
+    assert wrong.startswith(f'error: {tmp_path}/x: no dialogues') and '--help' in hint
+    shown = dict(line.split(maxsplit=1) for line in examples)
+    assert len(shown) == 3 and nearest <= set(shown)
+    assert all(shown[name] == FORMATS[name].example for name in shown)
+
+
+def test_a_bot_named_twice(tmp_path):
+    written(tmp_path, 'y.txt', GOOD.replace('A', 'C D'))
+    written(tmp_path, 'x.txt', GOOD.replace('A', 'c d'))
+    said = error_line(imported, tmp_path)
+    assert said.startswith("one bot named twice? 'C D' and 'c d' differ in case")
+    assert said.endswith("--rename 'c d'=NEW")
+
+
+def test_two_bots_under_one_new_name(tmp_path):
+    said = line_for(tmp_path, 'x.txt', GOOD, rename=('A=B',))
+    assert said.startswith("x.txt:1: both speakers are called 'B' by now")
+
+
+def test_files_of_two_formats(tmp_path):
+    written(tmp_path, 'a.txt', GOOD)
+    written(tmp_path, 'b.csv', HEAD + '1,A,a\n1,B,b\n')
+    said = error_line(imported, tmp_path)
+    assert 'looks like chatmatch' in said and 'like csv' in said
+
+
+def test_a_file_in_no_format_is_a_bad_one_of_the_format_before(tmp_path):
+    written(tmp_path, 'a.txt', GOOD)
+    written(tmp_path, 'b.txt', 'no name here\n')
+    assert 'b.txt:1: ' in error_line(imported, tmp_path)
+
+
+def test_a_folder_without_files_of_dialogues_names_its_folders(tmp_path):
+    (tmp_path / 'inside').mkdir()
+    written(tmp_path, 'README.md', 'no dialogues')
+    said = error_line(find_files, [str(tmp_path)])
+    assert said.startswith(f'{tmp_path}: no files with dialogues')
+    assert said.endswith('it has folders: inside')
+
+
+OPTIONS = [
+    ({'format': 'csvv'}, '--format csvv; did you mean'),
+    ({'empty_turns': 'drop'}, "--empty-turns: 'drop'; "),
+    ({'rename': ['A']}, '--rename A: OLD=NEW is expected'),
+    ({'rename': ['A=C', 'A=D']}, "--rename: 'A' is given two names"),
+    ({'rename': ['Z=C']}, '--rename Z=C: '),
+    ({'humans': 'Z'}, '--humans Z: no speaker has this name'),
+    ({'columns': 'speker=a'}, "--columns speker=a; did you mean 'speaker'"),
+    ({'columns': 'text=a', 'format': 'chatmatch'}, '--columns: for the formats '),
+    ({'dialogues': None}, '--dialogues is needed'),
+]
+
+
+@pytest.mark.parametrize('options, said', OPTIONS, ids=lambda one: str(one)[:20])
+def test_options_that_cannot_be_meant(tmp_path, options, said):
+    written(tmp_path, 'x.txt', GOOD)
+    given = {'dialogues': [str(tmp_path / 'x.txt')], 'run_dir': str(tmp_path / 'run')}
+    assert error_line(ImportDialogues.main, **{**given, **options}).startswith(said)
+    assert not (tmp_path / 'run').exists()
+
+
+def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
+    for name, text in {'a': GOOD, 'b': 'A: a\nA: b\n', 'c': 'A: a\noh\nno\n'}.items():
+        written(tmp_path, f'{name}.txt', text)
+    imports = imported(tmp_path, skip_bad_rows=True)
+    # b: one speaker, one problem; c: two lines without a name
+    assert (len(imports.dialogues), imports.n_left_out) == (1, 2)
+    assert len(imports.problems) == 3
+
+
+def test_a_row_that_says_not_of_which_dialogue_spoils_both_neighbours(tmp_path):
+    rows = '1,A,a\n1,B,b\n2,A,a\n2,B,b\n,A,c\n3,A,a\n3,B,b\n'
+    written(tmp_path, 'x.csv', HEAD + rows)
+    imports = imported(tmp_path, skip_bad_rows=True)
+    assert [one.id for one in imports.dialogues] == ['1']
+    assert (imports.n_left_out, len(imports.problems)) == (2, 1)
+
+
+def test_nothing_is_imported_where_all_is_bad(tmp_path):
+    said = line_for(tmp_path, 'x.txt', 'A: a\nA: b\n', skip_bad_rows=True)
+    assert '1 cannot be read; the first bad row: x.txt:1: ' in said
+
+
+def test_a_text_of_blanks_is_read_at_once():
+    assert MARKERS.sub('', ' ' * 500_000)

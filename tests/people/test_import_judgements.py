@@ -1,11 +1,11 @@
 """
-The command `import_judgements`: answers become judgements and a ranking.
-
-The study of Sato et al. (2022), section 5.2: people talk with systems in ParlAI's
-model_chat, and others rate these chats.
+The command `import_judgements`: answers, of pages and of crowdsourcing tasks, become
+judgements and a ranking.
 """
 
 import json
+import random
+import tracemalloc
 from itertools import combinations
 
 import numpy as np
@@ -15,18 +15,37 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.rate_dialogues import RateDialogues
+from parlai_ext.core import HumanJudgement
 from parlai_ext.data.judged import read_card
 from parlai_ext.files import read_human_scores
 from parlai_ext.people.given_answers import (
     GivenAnswer,
     annotator_notes,
     judgements_of,
+    read_crowd_answers,
+)
+from parlai_ext.people.ranking import (
+    Comparison,
+    Judgements,
+    people_lines,
+    rank_by_people,
+    rating_draws,
+    unit_means,
+    win_shares,
 )
 from parlai_ext.people.rating_set import RatingKey, read_questionnaire
+from parlai_ext.ranking.intervals import Sampling, draw_means
 from parlai_ext.store import RunFolder
+from parlai_ext.view.progress import bar_of
 from tests.support.model_chats import SAID, write_chat
 from tests.support.report_example import example_run
-from tests.support.simulated_annotators import answers_file, ranked_names, read_key
+from tests.support.shared_data import shared
+from tests.support.simulated_annotators import (
+    answers_file,
+    ranked_names,
+    read_key,
+    scores_by_system,
+)
 from tests.support.user_error import user_error
 from tests.support.written import csv_rows, written
 
@@ -373,3 +392,244 @@ def test_others_rate_the_chats_and_nobody_their_own(tmp_path, chats):
     assert len(raters) == 3 * 18 - 2 * 3
     assert ('worker 0', 'good0') not in raters
     assert ('worker 0', 'good1') in raters
+
+
+# What crowdsourcing tasks record
+
+LONG = 'Who would you prefer to talk to for a long conversation?'
+HEADER = 'worker,question,correct,winner,loser,is_onboarding'
+
+
+def read(format, path):
+    return read_crowd_answers(format, [str(path)], None)
+
+
+def test_acutes_own_output_gives_its_own_grid():
+    folder = shared('parlai_acute_eval') / 'expected_test_outputs'
+    judgements = read('acute_eval', folder / 'test_full_csv.csv')
+    (row,) = csv_rows(folder / 'test_significance_csv.csv')
+    wins = [c.winner for c in judgements.comparisons]
+    for k in '12':
+        assert wins.count(row[f'model{k}']) == int(row[f'numwins{k}'])
+    assert judgements.dimensions == ('Engaging',)
+    # rows of the file name dialogues 4 and 7 first
+    first = judgements.comparisons[0]
+    names = first.first_dialogue, first.second_dialogue
+    assert [name[:8] for name in names] == ['model1 4', 'model2 7']
+
+
+def acute_file(folder, *rows):
+    return written(folder, 'run.full.csv', '\n'.join([HEADER, *rows]))
+
+
+def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
+    rows = [f'1,{LONG},False,bad,good,True', f'1,{LONG},-1,a,b,False']
+    rows += [f'2,{LONG},True,good,bad,True', f'2,{LONG},-1,b,a,False']
+    judgements = read('acute_eval', acute_file(tmp_path, *rows))
+    assert [(c.rater, c.winner) for c in judgements.comparisons] == [('2', 'b')]
+    assert '1 annotator failed' in judgements.notes[0]
+
+
+def test_an_analysis_that_was_run_again_counts_once(tmp_path):
+    rows = [f'1,{LONG},-1,{n},c,False,{k}' for k, n in enumerate('aab')]
+    text = '\n'.join([f'{HEADER},pairing_id', *rows])
+    written(tmp_path, 'monday.full.csv', text)
+    written(tmp_path, 'tuesday.full.csv', f'{text}\n1,{LONG},-1,a,c,False,3')
+    judgements = read('acute_eval', tmp_path)
+    assert [c.winner for c in judgements.comparisons] == ['a', 'a', 'b', 'a']
+    assert '3 answers' in judgements.notes[0]
+
+
+def test_dialogues_of_two_batches_are_not_joined(tmp_path):
+    for batch in 'xy':
+        text = f'{HEADER},pairing_id,run_id\n1,{LONG},-1,a,b,False,3,{batch}'
+        written(tmp_path, f'{batch}.full.csv', text)
+    one, other = read('acute_eval', tmp_path).comparisons
+    assert not {one.first_dialogue, one.item} & {other.first_dialogue, other.item}
+
+
+@pytest.mark.parametrize(
+    'row, column',
+    [
+        (f'1,{LONG},-1,a,a,False', 'loser'),
+        (f'1,{LONG},-1,,a,False', 'winner'),
+        (f'1,{LONG},-1,b,a,no', 'is_onboarding'),
+    ],
+)
+def test_a_mistake_in_a_row_is_refused_by_line_and_column(tmp_path, row, column):
+    with user_error(f'run.full.csv:2: column {column}'):
+        read('acute_eval', acute_file(tmp_path, row))
+
+
+def test_ratings_of_a_chat_answer_the_questions_in_order(tmp_path):
+    write_chat(tmp_path, '7')
+    ratings = read('model_chat', tmp_path).ratings
+    [about] = {(r.system, r.rater, r.dialogue_id) for r in ratings}
+    assert about == ('sysA', 'w1', '7')
+    values = {'Fluency': 4, 'Specificity': 5, 'Sensibleness': 3, 'Overall': 4}
+    assert {r.dimension: r.value for r in ratings} == values
+
+
+def test_a_chat_that_failed_quality_control_is_dropped(tmp_path):
+    write_chat(tmp_path, '6', bad_workers=['w1'])
+    write_chat(tmp_path, '7', acceptability_violations=['all_caps'])
+    write_chat(tmp_path, '8', acceptability_violations=[''])
+    judgements = read('model_chat', tmp_path)
+    assert {r.dialogue_id for r in judgements.ratings} == {'8'}
+    assert [note[:20] for note in judgements.notes] == ['dropped: 1 dialogue '] * 2
+
+
+@pytest.mark.parametrize('rating', ['4|5', '4|5|x|4'])
+def test_a_wrong_rating_is_refused_by_its_place(tmp_path, rating):
+    path = write_chat(tmp_path, '7', rating)
+    with user_error(r'7_live\.json: dialog\[3\]\.final_rating'):
+        read('model_chat', path)
+
+
+def test_problems_of_turns_are_better_the_fewer_they_are(tmp_path):
+    good, bad = (
+        {'agent_idx': 1, 'text': 'x', 'problem_data': {'bucket_0': mark}}
+        for mark in (False, True)
+    )
+    for name, turns in (('good', [good, good]), ('poor', [bad, good])):
+        about = {'model_nickname': name}
+        write_chat(tmp_path, name, dialog=turns, task_description=about)
+    options = {'answers': [tmp_path], 'out': tmp_path / 'out'}
+    (ranking,) = ImportJudgements.main(format='model_chat', **options, bootstraps=20)
+    scores = {s.system: (s.rank, s.score) for s in ranking.standings}
+    assert scores == {'good': (1, 0.0), 'poor': (2, 0.5)}
+
+
+def agent_data(folder, annotator, known, marks):
+    folder = folder / 'run' / 'hit' / annotator
+    folder.mkdir(parents=True)
+    turns = [
+        {'text': 'Hi', 'agent_idx': 0, 'do_annotate': False},
+        {'text': 'Yes', 'agent_idx': 1, 'do_annotate': True, 'other_metadata': known},
+    ]
+    turns[1] |= marks
+    data = {'outputs': {'final_data': [{'subtask_index': 0, 'data': turns}]}}
+    written(folder, 'agent_data.json', data)
+
+
+def test_annotated_turns_are_those_of_the_exported_dialogue(tmp_path):
+    known = {'system': 'sysA', 'dialogue_id': 'd1', 'utterance_index': 3}
+    marks = {'bucket_0': True, 'none_all_good': False}
+    agent_data(tmp_path, '11', known, marks)
+    ratings = read('turn_annotations', tmp_path).ratings
+    assert {(r.rater, r.dimension, r.value, r.utterance_index) for r in ratings} == {
+        ('11', 'bucket_0', 1.0, 3),
+        ('11', 'none_all_good', 0.0, 3),
+    }
+    agent_data(tmp_path, '12', None, marks)
+    with user_error(r'data\[1\]\.other_metadata'):
+        read('turn_annotations', tmp_path)
+
+
+# The ranking by people: win shares by pencil, intervals by their properties; and a
+# great many answers: work and memory grow with their number, and with nothing else.
+
+
+def comparison(first, second, value, annotator, item):
+    return Comparison(
+        annotator, 'Overall', first, second, value, f'{first}{item}', second, item
+    )
+
+
+def test_three_wins_of_four_with_half_a_prior_win_each():
+    # (3 + 0.5) / (4 + 1) = 0.7
+    shares = win_shares(np.array([[[0.0, 3.0], [1.0, 0.0]]]))
+    assert shares[0] == pytest.approx([0.7, 0.3], abs=1e-4)
+
+
+def test_ratings_far_from_the_others_of_their_dialogue_count_nowhere():
+    ratings = [
+        HumanJudgement(system, 'Overall', value, rater, f'{system}{k}')
+        for k in range(3)
+        for system, given in {'a': (1, 2, 1, 5), 'b': (3, 3, 4, 4)}.items()
+        for rater, value in zip('ABCD', given, strict=True)
+    ]
+    judged = Judgements(tuple(ratings)).without_outliers(1)
+    (ranking,) = rank_by_people(judged, bootstraps=20)
+    assert scores_by_system(ranking) == pytest.approx({'a': 4 / 3, 'b': 3.5})
+    assert judged.notes[0].startswith('3 of 24 ratings')
+
+
+def test_a_score_is_the_mean_of_all_ratings():
+    # two dialogues over one opener, one over another: (5 + 5 + 2) / 3, not (5 + 2) / 2
+    said = {'d1': 5, 'd2': 5, 'd3': 2}
+    ratings = [HumanJudgement('a', 'Overall', v, 'Ann', d) for d, v in said.items()]
+    openers = {'d1': 'o', 'd2': 'o', 'd3': 'p'}
+    (ranking,) = rank_by_people(Judgements(tuple(ratings), contexts=openers), 20)
+    assert scores_by_system(ranking) == {'a': 4}
+
+
+@pytest.mark.parametrize('annotators', ['A', 'ABC', 'ABCD'])
+def test_fewer_than_four_annotators_do_not_speak_for_others(annotators):
+    games = [
+        comparison('a', 'b', float(k < 9), annotator, str(k))
+        for k in range(10)
+        for annotator in annotators
+    ]
+    judged = Judgements(tuple(games))
+    (ranking,) = rank_by_people(judged, bootstraps=200)
+    (best, _) = sorted(ranking.standings, key=lambda standing: standing.rank)
+    assert (best.low is not None) == (len(annotators) == 4)
+    assert 0.5 < best.low_fixed < best.score < best.high_fixed
+    printed = ' '.join(' '.join(people_lines(ranking)).split())
+    assert ('these annotators only' in printed) == (best.low is None)
+
+
+@pytest.mark.slow
+def test_equal_systems_are_rarely_told_apart():
+    # the claims hold for all pairs together at 5 %; 200 worlds of four equal systems,
+    # 20 contexts and 8 annotators with tastes of their own for contexts
+    names, worlds, false_claims = list('abcd'), 200, 0
+    for world in range(worlds):
+        rng = random.Random(world)
+        games = []
+        for item in range(20):
+            first, second = rng.sample(names, 2)
+            lean = rng.gauss(0, 0.3)
+            for annotator in 'ABCDEFGH':
+                value = float(rng.random() < 0.5 + lean)
+                games.append(comparison(first, second, value, annotator, str(item)))
+        judged = Judgements(tuple(games))
+        (ranking,) = rank_by_people(judged, bootstraps=200)
+        false_claims += any(s.rank_low != 1 for s in ranking.standings)
+    # 5 % of 200 is 10; 18 has a chance of less than 1 % at 5 %
+    assert false_claims <= 18
+
+
+def test_no_table_of_annotators_by_dialogues_is_filled_up():
+    # 500 annotators by 2,000 dialogues by 5 systems are 40 MB in a full table
+    ratings = (
+        HumanJudgement(f's{k % 5}', 'Overall', k % 7 % 5, f'a{k % 500}', f'd{k}')
+        for k in range(2000)
+    )
+    judgements = Judgements(tuple(ratings))
+    tracemalloc.start()
+    try:
+        rank_by_people(judgements, bootstraps=50)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40e6
+
+
+def test_resamples_are_those_of_the_full_table():
+    rng = np.random.default_rng(0)
+    table = rng.integers(1, 6, (3, 4, 9)).astype(float)
+    table[rng.random(table.shape) < 0.4] = np.nan
+    ratings = [
+        HumanJudgement(f's{i}', 'Overall', table[i, j, k], f'a{j}', f'd{i}-{k}')
+        for i, j, k in zip(*np.nonzero(~np.isnan(table)), strict=True)
+    ]
+    contexts = {r.dialogue_id: r.dialogue_id.split('-')[1] for r in ratings}
+    with bar_of('', None, progress=False) as bar:
+        draws = rating_draws(
+            unit_means(ratings), contexts, Sampling(50, 3, count=bar.update)
+        )
+    expected = draw_means(table, Sampling(50, 3))
+    for name, values in vars(draws).items():
+        assert values == pytest.approx(getattr(expected, name), nan_ok=True), name

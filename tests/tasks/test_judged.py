@@ -1,7 +1,7 @@
 """
 `ext:judged`: what people said of turns and dialogues, and how a scorer agrees; in
 `parlai eval_model` with folders, several tasks, batches, whole dialogues. Correlations
-are ParlAI metrics: they merge, and say what scipy says.
+are ParlAI metrics: they merge, and say what scipy says. A set in a wheel is fetched.
 """
 
 import functools
@@ -18,12 +18,17 @@ from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged import JudgedSet, card_names, quality_pairs, read_card
+from parlai_ext.engines import DATA_FOLDER
+from parlai_ext.files import Wheel
 from parlai_ext.tasks.judged.agents import NUMBERS, CorrelationMetric, Point, metrics
+from parlai_ext.tasks.judged.fetch import judged_place
 from tests.ranking.test_ranking_agreement import SCIPY
 from tests.support.judged_samples import changed_card, turn, written
+from tests.support.repository import ROOT
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
+pytest_plugins = ['tests.support.model_catalogue']
 pytestmark = pytest.mark.usefixtures('registered')
 
 
@@ -402,3 +407,44 @@ def test_sets_are_averaged_not_pooled():
     assert report['Wit/spearman'].value() == pytest.approx((one + other) / 2)
     assert math.isnan(report['Wit/spearman_low'].value())
     assert report['Wit/n'].value() == 60
+
+
+# A judged set in a wheel is fetched as data, by its checksum, or it is not there.
+
+CARD = ROOT / 'zoo_configs' / 'judged' / 'chitchat.yaml'
+MESSAGES = [[{'text': c, 'sender': f'person {i % 2}'}] for i, c in enumerate('abcd')]
+CHATS = {'kept': {'messages': MESSAGES, 'ratings': {'witty': 7, 'upbeat': 5}}}
+
+
+@pytest.fixture
+def card(catalogue, tmp_path, monkeypatch):
+    """
+    Return the card of the chats with a wheel that the index has; no data are here yet.
+    """
+    monkeypatch.setenv(DATA_FOLDER, str(tmp_path / 'data'))
+    members = {'chitchat_dataset/dataset.json': json.dumps(CHATS).encode()}
+    entry = catalogue.wheel('tiny-chats', members)
+    return shipped_card(Wheel(**entry))
+
+
+def shipped_card(wheel):
+    """
+    Return the shipped card with another wheel, also where the catalogue of a test
+    stands in its place.
+    """
+    return read_card(str(CARD)).model_copy(update={'wheel': wheel})
+
+
+def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = judged_place(card, None)
+    assert [item.id for item in card.read(path).items] == ['kept']
+    assert not (tmp_path / 'imported').exists()  # the package's code did not run
+    assert judged_place(card, None) == path
+
+
+def test_another_wheel_is_refused(card, tmp_path):
+    other = shipped_card(card.wheel.model_copy(update={'sha256': '0' * 64}))
+    with user_error('chitchat is not here .*HASHES'):
+        judged_place(other, None)
+    assert not any((tmp_path / 'data').rglob('*.whl'))

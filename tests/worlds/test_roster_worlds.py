@@ -122,7 +122,7 @@ def test_self_chat_ends_with_the_reason_why_a_system_could_not_go_on(
 ):
     gone = {
         'name': 'gone',
-        'opt': {'model': 'tests.collect.test_collect_failures:Line'},
+        'opt': {'model': 'tests.collect.test_collect:Line'},
     }
     roster = roster_file(tmp_path, [ECHO], [says('yes', 'yes!'), gone])
     log = tmp_path / 'log.jsonl'

@@ -1,21 +1,28 @@
 """
 The house as a whole: what is light stays light, few modules read JSON, open models,
 load code or read keys, and the contracts of pyproject.toml, by which `make lint` checks
-who may import whom, catch faults. The examples in docstrings give what they say.
+who may import whom, catch faults. The examples in docstrings give what they say. The
+smallest change of each kind, made over a copy of the tree, touches few files.
 """
 
 import doctest
+import io
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import traceback
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.house.measures import BESIDE, ROOT
-from tests.support.linked_package import linked_package
+from tests.house.measures import BESIDE, ROOT, code_tokens, faults, siblings
+from tests.support.forked import command_in_child
 from tests.support.run_python import run_python
 
 # ranking a run that is there, or showing it, must not pay for models
@@ -51,6 +58,18 @@ for name in {LIGHT.split()}:
 """
     done = run_python(code)
     assert done.returncode == 0, done.stderr
+
+
+def linked_package(folder):
+    """
+    Return a copy of the package in a folder; its files are links to the real ones.
+    """
+    return shutil.copytree(
+        ROOT / 'parlai_ext',
+        folder / 'parlai_ext',
+        ignore=shutil.ignore_patterns('__pycache__'),
+        copy_function=os.symlink,
+    )
 
 
 # by contract, what is planted in a file, and the import that breaks the contract
@@ -193,3 +212,98 @@ def test_only_some_modules(deed):
 @pytest.mark.parametrize('name', sorted(modules_with('>>>')))
 def test_examples_hold(name):
     assert not doctest.testmod(import_module(f'parlai_ext.{name}')).failed
+
+
+# The numbers of the house
+
+
+def test_tokens_leave_out_comments_docstrings_and_layout():
+    assert code_tokens('x = 1  # one\n\n\n') == 3
+    assert code_tokens("def f():\n    'Doc.'\n    return 1\n") == 7
+    packed = code_tokens('x = [1, 2]\n')
+    assert code_tokens('x = [\n    1,\n    2\n]\n') == packed
+
+
+@pytest.mark.parametrize(
+    'now, said',
+    [
+        ({'tokens': 101}, ['tokens rose from 100 to 101']),
+        ({'tokens': 98}, ['tokens fell from 100 to 98']),
+        ({'tokens': 99}, []),
+        ({'tokens': 100, 'new': 2}, ["ratchets.yaml: other names: {'new'}"]),
+    ],
+)
+def test_a_number_that_rose_fell_far_or_is_not_recorded_is_named(now, said):
+    lines = faults(now, {'tokens': 100})
+    assert [line[: len(start)] for line, start in zip(lines, said, strict=True)] == said
+
+
+def test_siblings_are_modules_of_the_house_counted_once():
+    text = (
+        'import os\nfrom parlai_ext.core import errors\n'
+        'from parlai_ext.core import options\ndef later():\n    import parlai_ext.api\n'
+    )
+    assert siblings(text) == 2
+
+
+# The smallest change of each kind is made over a copy of the tree that links to the
+# real files, and must work with no more files touched than `CHANGES` says.
+
+CHANGES = yaml.safe_load(Path(__file__).with_name('changes.yaml').read_text('utf-8'))
+
+
+def changed_tree(folder, changes):
+    """
+    Make a copy of the house in which some files are changed or new.
+    """
+    package = linked_package(folder)
+    for top in ('parlai_internal', 'tests'):
+        (folder / top).symlink_to(ROOT / top)
+    for name, change in changes.items():
+        real, place = ROOT / name, folder / name
+        if Path(name).parts[0] in BESIDE:
+            place = package / name
+        if isinstance(change, dict):
+            text = real.read_text('utf-8')
+            assert text.count(change['before']) == 1, change
+            change = text.replace(change['before'], change['after'])
+        else:
+            assert not real.exists()
+        place.parent.mkdir(exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.write_text(change, encoding='utf-8')
+
+
+@pytest.fixture(scope='module')
+def outputs(module_folder):
+    """
+    By its kind, what the program of each change prints; no two changes touch the same
+    file, so one tree has them all.
+    """
+    changes = [file for one in CHANGES.values() for file in one['files'].items()]
+    assert len(dict(changes)) == len(changes)
+    tree = module_folder / 'changed'
+    changed_tree(tree, dict(changes))
+    done = command_in_child(run_all, path=[tree], forget=['parlai_ext', 'tests'])
+    assert done.code == 0, done.errors
+    return json.loads(done.out.rstrip('\n').split('\n')[-1])
+
+
+def run_all(_):
+    printed = {}
+    for kind, change in CHANGES.items():
+        with redirect_stdout(io.StringIO()) as out:
+            try:
+                exec(change['program'], {})
+            except Exception:
+                print(traceback.format_exc())
+        printed[kind] = out.getvalue()
+    print(json.dumps(printed))
+
+
+@pytest.mark.parametrize('kind', CHANGES)
+def test_the_smallest_change_touches_few_files_and_works(outputs, kind):
+    change = CHANGES[kind]
+    assert len(change['files']) <= change['most']
+    last_line = outputs[kind].rstrip('\n').split('\n')[-1]
+    assert last_line == change['printed'], outputs[kind]
