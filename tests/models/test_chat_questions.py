@@ -1,6 +1,6 @@
 """
 Questions in a judge's own chat template hold no control tokens of utterances; that they
-are the template's tokens is in tests/scoring/test_scoring_fed.py.
+are the template's tokens is in tests/scoring/test_scoring_likelihood.py.
 """
 
 from types import SimpleNamespace
