@@ -4,7 +4,7 @@ Scorers with weights that were learned from annotations.
 The learned judge: its numbers by pencil, its weights, what it scores, and how near
 responses are to the corpora on which it was tried. Composite: terms by pencil, bounds
 as properties, and planted responses that must lose; and Correlation Re-Scaling: weights
-by pencil.
+by pencil. A scorer that was fitted on human scores says so.
 """
 
 import hashlib
@@ -23,6 +23,7 @@ from safetensors.numpy import save
 from parlai_ext import zoo_configs
 from parlai_ext.core import Question
 from parlai_ext.core.records import WrongType, read_record
+from parlai_ext.data.judged import card_names
 from parlai_ext.files import read_file
 from parlai_ext.judge_check.perturbations import PARROTS, parrot_text
 from parlai_ext.models.likelihood import Causal
@@ -594,3 +595,41 @@ def test_weights_of_a_quality_are_the_mean_over_its_sets():
 def test_a_mistake_in_the_file_is_named(data, place):
     with pytest.raises(WrongType, match=place):
         read_record(CrsCorrelations, data)
+
+
+# Fitted on human scores
+
+
+@pytest.mark.parametrize(
+    'name, data',
+    [
+        ('learned', 'dstc9_interactive'),  # docs/learned_method.md
+        ('usr', 'usr_topical'),  # the authors' regression
+        ('bleurt', 'translations of WMT'),
+    ],
+)
+def test_a_scorer_fitted_on_human_scores_says_on_which(name, data):
+    assert data in find_scorer(name).from_section({}).fitted_on
+
+
+def test_the_weights_of_composite_say_on_which_sets_they_were_fitted():
+    # docs/composite.md, "How it was fitted"
+    fitted_on = set(Composite.from_section({}).fitted_on)
+    assert {'usr_topical', 'zhao_dailydialog', 'chanel_jsalt'} <= fitted_on
+    assert not fitted_on & {'fed_turn', 'grade_convai2', 'topical_dstc10'}
+    assert fitted_on <= set(card_names())
+
+
+def test_weights_of_ones_own_say_it_themselves(tmp_path):
+    def fitted_on(**given):
+        terms = {
+            name: {'centre': 0, 'spread': 1, 'weight': 1 / 3}
+            for name in ('likelihood', 'relevance', 'length')
+        }
+        path = written(tmp_path, 'mine.yaml', {'terms': terms, **given})
+        return Composite.from_section({'weights': str(path)}).fitted_on
+
+    assert fitted_on() == ()
+    assert fitted_on(fitted_on=['mine']) == ('mine',)
+    with user_error('mine.yaml:1: fitted_on'):
+        fitted_on(fitted_on='mine')
