@@ -66,10 +66,20 @@ from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_dialogues, score_run
 from parlai_ext.store import disk
 from parlai_ext.systems.model_origin import family_name, model_origin
-from tests.support import planted_judges as planted
 from tests.support.check_example import example_check
 from tests.support.interrupted import interrupted
-from tests.support.planted_judges import SYSTEMS, Sense, planted_run, words
+from tests.support.planted_judges import (
+    SYSTEMS,
+    Length,
+    ObedientModels,
+    Prompted,
+    Sense,
+    WholeSense,
+    dialogue,
+    opener,
+    planted_run,
+    words,
+)
 from tests.support.repository import docs_page
 from tests.support.scoring_samples import small_run
 from tests.support.store_samples import sample_run
@@ -79,14 +89,14 @@ from tests.support.written import written
 N = 12
 
 
-def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=()):
-    talks = [planted.dialogue(name, j) for name in systems for j in range(n)]
+def judged_dialogues(scorer, n=N, systems=SYSTEMS, sample=200, openers=()):
+    talks = [dialogue(name, j) for name in systems for j in range(n)]
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
     return list(zip(talks, scored, strict=True)), openers, sample
 
 
 def check_of(scorer, n_openers=N, reply=True):
-    openers = [planted.opener(j, reply) for j in range(n_openers)]
+    openers = [opener(j, reply) for j in range(n_openers)]
     return check_on_dialogues(
         scorer, *judged_dialogues(scorer, n_openers, openers=openers)
     )
@@ -98,13 +108,13 @@ def shares(check):
 
 
 def test_a_scorer_that_sees_sense_passes_everything():
-    check = check_of(planted.Sense())
+    check = check_of(Sense())
     assert check.dimensions['Quality'].outcome == 'pass'
     assert set(shares(check).values()) == {1.0}
 
 
 def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
-    check = check_of(planted.Length())
+    check = check_of(Length())
     own = shares(check)
     # copies of eight words have eight words again; these other kinds have fewer
     assert own['systems', 'shuffled_words'] == own['systems', 'repeat_self'] == 0.5
@@ -135,14 +145,14 @@ def test_what_scores_follow_is_a_correlation_of_its_own():
 
 
 def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
-    check = check_of(planted.WholeSense(), n_openers=20)
+    check = check_of(WholeSense(), n_openers=20)
     assert set(shares(check).values()) == {1.0}
     assert check.n_responses == 20  # of 40, one part in each dialogue of two systems
     assert check.n_people == 0
 
 
 def test_originals_of_systems_are_not_scored_again():
-    scorer = planted.Sense()
+    scorer = Sense()
     check = check_of(scorer, reply=False)
     # two systems, 12 dialogues, 2 replies each: 48; 40 of them in 7 kinds, and 3 of 10
     # parrots each, of which one says an earlier turn of the partner back, if there is
@@ -159,8 +169,8 @@ def test_originals_of_systems_are_not_scored_again():
 
 def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
     systems = ('plain', 'other', 'floor-bad')
-    judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
-    assert check_on_dialogues(planted.Sense(), *judged).n_responses == 10
+    judged = judged_dialogues(Sense(), systems=systems, sample=10)
+    assert check_on_dialogues(Sense(), *judged).n_responses == 10
     drawn = JudgedDialogues(*judged).draw(10)
     assert Counter(part.system for part in drawn) == {'plain': 5, 'other': 5}
     # 12 dialogues of each: none comes twice
@@ -168,7 +178,7 @@ def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
 
 
 def test_people_are_checked_and_compared_where_the_openers_have_replies():
-    check = check_of(planted.Sense())
+    check = check_of(Sense())
     assert check.n_people == N
     anchor = check.dimensions['Quality'].human_anchor
     # everything that was really said has score 1, whoever said it
@@ -177,14 +187,14 @@ def test_people_are_checked_and_compared_where_the_openers_have_replies():
 
 
 def test_without_replies_there_is_no_anchor_and_without_prompts_no_probes():
-    check = check_of(planted.Sense(), reply=False)
+    check = check_of(Sense(), reply=False)
     assert check.dimensions['Quality'].human_anchor is None
     assert any('people' in note for note in check.notes)
     assert check.probes is None
 
 
 def test_a_prompted_judge_that_obeys_a_response_fails():
-    check = check_of(planted.Prompted(models=planted.ObedientModels()), reply=False)
+    check = check_of(Prompted(models=ObedientModels()), reply=False)
     own = shares(check)
     assert own['systems', 'injected'] == 0.0
     assert own['systems', 'shuffled_words'] == 1.0
@@ -192,7 +202,7 @@ def test_a_prompted_judge_that_obeys_a_response_fails():
 
 
 def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
-    scorer = planted.Sense()
+    scorer = Sense()
     judged = judged_dialogues(scorer)
     scorer.fits = None
     with user_error('scorer sense .*--check-sample 0'):
@@ -212,7 +222,7 @@ def test_the_mean_change_is_in_standard_deviations():
     assert repeats([{'Q': 1.0}], [{}]).n_changed == 1
 
 
-class Moody(planted.Prompted):
+class Moody(Prompted):
     """
     Answers from memory, unless it is asked anew: then everything is a little better.
     """
@@ -225,7 +235,7 @@ class Moody(planted.Prompted):
         ]
 
 
-class Models(planted.ObedientModels):
+class Models(ObedientModels):
     asks_anew = False
 
 
