@@ -120,7 +120,7 @@ def test_what_is_no_number_is_no_score(scorer, logprobs, why):
 @pytest.mark.parametrize('turns, n_read', [(0, 5), (2, 2), (9, 5)])
 def test_turns_of_the_context_that_are_read(turns, n_read):
     for scorer, n_more in (('likelihood', 0), ('full', 1)):  # FULL reads the response
-        judge = KnownJudge(lambda *_: (-1.0,))
+        judge = KnownJudge()
         item = ScoringItem(tuple('abcde'), 'f')
         scores_of(scorer, [item], judge, context_turns=turns)
         read = tuple('abcdef'[5 - n_read : 5 + n_more])
@@ -322,7 +322,7 @@ def test_each_followup_is_asked_once_a_context():
     shared = followups_of(
         'dimensions: {A: {positive: [w], negative: [x, y]}, B: {negative: [y, z]}}'
     )
-    judge = KnownJudge(lambda *_: (-1.0,))
+    judge = KnownJudge()
     fed = known_fed(judge, shared)
     judge_contexts(fed, [('hi',), ('hi', 'there')])
     assert [q.continuations for q in judge.questions] == [('x', 'y', 'z')] * 2
@@ -432,11 +432,8 @@ class WithEncoder(KnownJudge):
 
     tells_context = False
 
-    def __init__(self):
-        super().__init__(lambda *_: (-1.0,))
 
-
-KNOWN = KnownJudge(lambda *_: (-1.0,))
+KNOWN = KnownJudge()
 ORIGINAL = {'variant': 'original'}
 NOT_DECODER = 'variant original .* decoder-only'
 
