@@ -246,8 +246,7 @@ def test_a_figure_of_another_kind_is_refused(tmp_path):
         CompareMetrics.main(str(tmp_path), '--figure', 'figure.doc')
 
 
-# The published tables
-
+# === The published tables =============================================================
 
 TRACK = read_shipped('published', 'dstc10').data
 

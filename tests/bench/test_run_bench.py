@@ -488,8 +488,7 @@ def test_a_member_that_cannot_be_scored_is_the_reason(tmp_path):
     assert 'NoModel' in row_of(bench, 'together').reason
 
 
-# A user's own judged set
-
+# === A user's own judged set ==========================================================
 
 SAID = 'tests.support.bench_samples:SaidNumber'
 N = 24

@@ -571,7 +571,7 @@ def test_a_response_has_the_same_parrot_every_time_and_others_have_other_wording
     assert len(set(texts)) > 4 and set(texts) <= known
 
 
-# The check of a run
+# === The check of a run ===============================================================
 
 
 def scored_run(root, **options):
@@ -754,8 +754,7 @@ def test_an_encoder_has_no_family_to_favour():
     assert kin_of(judge, {'s': hf('x/minilm')}) == ((), {})
 
 
-# The check of scorers of pairs
-
+# === The check of scorers of pairs ====================================================
 
 ITEMS = [
     ScoringItem((words('q', j), words('a', j)), words('good', j), 'bot')

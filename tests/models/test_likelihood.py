@@ -343,8 +343,7 @@ def test_positions_end_where_long_texts_get_other_numbers():
     assert max_positions(config, SimpleNamespace(model_max_length=1000)) == 128
 
 
-# What the engines share
-
+# === What the engines share ===========================================================
 
 FULL = torch.OutOfMemoryError('CUDA out of memory. Tried to allocate')
 lists = st.lists(st.integers(0, 40), max_size=30)
@@ -474,8 +473,7 @@ def test_not_even_one_continuation_fits():
         one.answer(OF_FOUR_WIDTHS)
 
 
-# Token sequences as trees
-
+# === Token sequences as trees =========================================================
 
 few = st.integers(0, 3)
 asked_things = st.lists(
@@ -540,8 +538,7 @@ def test_what_shares_a_tree(asked, costs, n_trees):
     assert len(packs) == n_trees if n_trees else len(packs) > 1
 
 
-# Encoder-decoders
-
+# === Encoder-decoders =================================================================
 
 SENTENCES = tuple(sentences(5, seed=2))
 HUGGING_FACE = ('t5', 't5 tied', 'bart of hf')

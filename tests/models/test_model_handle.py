@@ -131,8 +131,7 @@ def test_a_fork_does_not_talk_over_the_connections_of_its_parent(monkeypatch):
     assert len(loaded) == 2
 
 
-# Judges
-
+# === Judges ===========================================================================
 
 TEXTS = sentences(40, seed=4)
 CONTEXT = tuple(TEXTS[:3])
@@ -384,8 +383,7 @@ def test_a_model_for_several_gpus_judges_without_any(tmp_path):
     assert one.answer(asked) == other.answer(asked)
 
 
-# Models in a process of their own
-
+# === Models in a process of their own =================================================
 
 SIX_TEXTS = sentences(6, seed=2)
 ASKED = [

@@ -389,8 +389,7 @@ def test_equal_turns_are_repetitions_whatever_rounding_does():
     assert repeats(texts + texts[:1] * 2, strictest)[6] == 0
 
 
-# Where names and concepts come from
-
+# === Where names and concepts come from ===============================================
 
 SAID = 'Rome on May 4 at noon: 7 first saw Ann'
 

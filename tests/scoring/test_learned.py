@@ -372,8 +372,7 @@ def test_a_file_without_corpora_is_refused(tmp_path, tensors):
         read_weights(folder)
 
 
-# Composite and Correlation Re-Scaling
-
+# === Composite and Correlation Re-Scaling =============================================
 
 SAID = ('I bought a red car today.', 'Which one did you buy?', 'The small one.')
 GOOD = 'A Fiat, it was cheap and it drives well.'
@@ -608,7 +607,7 @@ def test_a_mistake_in_the_file_is_named(data, place):
         read_record(CrsCorrelations, data)
 
 
-# Fitted on human scores
+# === Fitted on human scores ===========================================================
 
 
 @pytest.mark.parametrize(
@@ -646,8 +645,7 @@ def test_weights_of_ones_own_say_it_themselves(tmp_path):
         fitted_on(fitted_on='mine')
 
 
-# The adapter of the learned judge
-
+# === The adapter of the learned judge =================================================
 
 LAYER = 'encoder.layer.0.attention.self.query'
 

@@ -473,8 +473,7 @@ def test_its_check_tries_instructions_to_the_judge(chat_folder):
     assert 'injected' in perturbations_for(scorer)
 
 
-# PairEval and DirectEval
-
+# === PairEval and DirectEval ==========================================================
 
 PROMPT = """Which response fits its dialogue better?
 

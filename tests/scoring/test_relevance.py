@@ -215,8 +215,7 @@ def test_style_matching_by_pencil():
     )
 
 
-# HolisticEval
-
+# === HolisticEval =====================================================================
 
 SPOKEN = tuple(sentences(5))
 SPOKEN_ITEMS = [ScoringItem(SPOKEN[:k], SPOKEN[k]) for k in range(1, 5)]
@@ -334,8 +333,7 @@ def test_what_is_missing_has_a_reason(gpt2_folder):
     assert {empty.values[name] for name in Holistic.dimensions} == {None}
 
 
-# Deep AM-FM
-
+# === Deep AM-FM =======================================================================
 
 TEXTS = sentences(9)
 ITEMS = [ScoringItem(tuple(TEXTS[:k]), TEXTS[k]) for k in range(1, 9)]

@@ -214,8 +214,7 @@ def test_a_shard_that_was_killed_goes_on_after_its_last_saved_batch(
     assert n_batches(killed) == 0 and not saved.exists()
 
 
-# What scorers are given
-
+# === What scorers are given ===========================================================
 
 # the system's turns are `b`, `d` and, after a last question, nothing
 DIALOGUE = judged_dialogue(1, 'a', 'b', 'c', 'd', 'e')
@@ -335,8 +334,7 @@ def test_who_is_judged_and_why_a_system_is_not(one, first_only, judged, unscored
     assert unscored_systems(one, first_only) == unscored
 
 
-# One run, several scorers
-
+# === One run, several scorers =========================================================
 
 GAMES = {
     'A_B': 'A: do you like tea ?\nB: i like tea\nA: why ?\nB: it is hot\n',

@@ -259,8 +259,7 @@ def test_the_default_judge_parts_turns_by_tabs():
     assert judge_system(FULL_JUDGE).opt['hf_turn_separator'] == '\t'
 
 
-# FED
-
+# === FED ==============================================================================
 
 # token log-probabilities of each follow-up, and so D: -2, -3, -1, -5
 TOKENS = {

@@ -132,8 +132,7 @@ def test_cut_and_flipped_bytes_are_one_line_or_no_harm(begun):
             assert '\n' not in str(error)
 
 
-# Adaptation
-
+# === Adaptation =======================================================================
 
 CPU = torch.device('cpu')
 DIALOGUES = [tuple(sentences(3, seed)) for seed in range(24)]
@@ -309,8 +308,7 @@ def test_a_damaged_record_of_a_training_is_one_line(bases, tmp_path, text):
         adapt_base('lm', bases, tmp_path)
 
 
-# Training a judge
-
+# === Training a judge =================================================================
 
 TOPICS = [('tea', 'cup'), ('rain', 'coat'), ('book', 'page'), ('boat', 'sail')]
 FAST = {
