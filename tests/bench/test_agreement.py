@@ -80,6 +80,7 @@ def found(chats, human, level='dialogue'):
 
 
 CHATS = [chat('1', 'ab'), chat('2', 'c'), chat('3', 'd'), chat('4', 'b')]
+SENSE = said({'1': 1, '2': 2, '3': 4}, 'Sense')
 BROKEN = replace(chat('5', 'ab'), ended_by='bot', reason='empty reply')
 
 
@@ -92,7 +93,7 @@ def test_variants_are_praise_less_complaints_praise_and_complaints():
 
 def test_without_praise_there_is_no_value_and_fed_is_the_complaints():
     # as Sensibleness in Table 1 of the paper
-    rows = found(CHATS, said({'1': 1, '2': 2, '3': 4}, 'Sense'))
+    rows = found(CHATS, SENSE)
     assert rows['Sense', 'w/o neg'].spearman.value is None
     assert rows['Sense', 'w/o neg'].reason == 'no positive follow-ups'
     both, negative = rows['Sense', 'FED'], rows['Sense', 'w/o pos']
@@ -148,7 +149,7 @@ def test_a_dialogue_without_a_score_is_dropped_and_counted():
 
 
 def test_why_a_system_has_no_score_is_kept_in_every_variant():
-    fed = known_fed(KnownJudge(lambda *_: (-1.0,)), SETS, polarity='both')
+    fed = known_fed(KnownJudge(), SETS, polarity='both')
     [scored] = score_dialogues([BROKEN], fed, first_speaker_only=False)
     again = rescored(fed, BROKEN, scored, 'w/o pos')
     reasons = {s.reason for s in again.scores if s.system == 'bot'}
@@ -184,9 +185,7 @@ def test_contexts_that_the_judge_cut_are_told():
 
 
 def example():
-    human = said({'1': 3, '2': 1, '3': 2, '4': 5})
-    human += said({'1': 1, '2': 2, '3': 4}, 'Sense')
-    return agreed(human)
+    return agreed(said({'1': 3, '2': 1, '3': 2, '4': 5}) + SENSE)
 
 
 def test_table_is_narrow_and_says_what_is_missing():

@@ -14,7 +14,7 @@ from tests.support.fed_samples import make_gpt2
 from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
-from tests.training.test_adaptation import make_masked_encoder
+from tests.training.test_trainings import make_masked_encoder
 
 SHORT = {'steps': 6, 'held_out': 3, 'tokens': 24, 'head_steps': 2, 'no_cuda': True}
 

@@ -1,6 +1,8 @@
 """
 The check of a judge: scorers whose check is known beforehand, the outcome on a kind and
-on a dimension by hand, and what becomes of a response.
+on a dimension by hand, and what becomes of a response. The check of a run: kept,
+resumed after a kill, renewed when the run has grown; and the systems of the judge's own
+family. The check of scorers of pairs whose choices are known beforehand.
 """
 
 import math
@@ -8,18 +10,27 @@ import re
 import string
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from parlai_ext.core import Dialogue, Utterance
+from parlai_ext.api import check_judge
+from parlai_ext.core import Dialogue, System, Utterance
+from parlai_ext.core.records import record_from_json
 from parlai_ext.judge_check.check import (
+    BLOCK,
+    PARTS,
     JudgedDialogues,
     ScoreRow,
     biases,
+    check_items,
     check_on_dialogues,
+    check_pairs,
+    check_run,
     human_anchor,
     variance_share,
+    with_kin,
 )
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
@@ -39,25 +50,53 @@ from parlai_ext.judge_check.perturbations import (
     quote,
     repeats,
 )
-from parlai_ext.judge_check.record import Biases, DimensionCheck, JudgeCheck
-from parlai_ext.scoring.base import ItemScore
+from parlai_ext.judge_check.record import (
+    NAME,
+    Biases,
+    DimensionCheck,
+    JudgeCheck,
+    PromptProbes,
+    check_to_json,
+    read_check,
+    write_check,
+)
+from parlai_ext.report.judge import check_lines
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.scoring.score_run import score_dialogues
-from tests.support import planted_judges as planted
+from parlai_ext.scoring.score_run import score_dialogues, score_run
+from parlai_ext.store import disk
+from parlai_ext.systems.model_origin import family_name, model_origin
+from tests.support.check_example import example_check
+from tests.support.interrupted import interrupted
+from tests.support.planted_judges import (
+    SYSTEMS,
+    Length,
+    ObedientModels,
+    Prompted,
+    Sense,
+    WholeSense,
+    dialogue,
+    opener,
+    planted_run,
+    words,
+)
 from tests.support.repository import docs_page
+from tests.support.scoring_samples import small_run
+from tests.support.store_samples import sample_run
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 N = 12
 
 
-def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=()):
-    talks = [planted.dialogue(name, j) for name in systems for j in range(n)]
+def judged_dialogues(scorer, n=N, systems=SYSTEMS, sample=200, openers=()):
+    talks = [dialogue(name, j) for name in systems for j in range(n)]
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
     return list(zip(talks, scored, strict=True)), openers, sample
 
 
 def check_of(scorer, n_openers=N, reply=True):
-    openers = [planted.opener(j, reply) for j in range(n_openers)]
+    openers = [opener(j, reply) for j in range(n_openers)]
     return check_on_dialogues(
         scorer, *judged_dialogues(scorer, n_openers, openers=openers)
     )
@@ -69,13 +108,13 @@ def shares(check):
 
 
 def test_a_scorer_that_sees_sense_passes_everything():
-    check = check_of(planted.Sense())
+    check = check_of(Sense())
     assert check.dimensions['Quality'].outcome == 'pass'
     assert set(shares(check).values()) == {1.0}
 
 
 def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
-    check = check_of(planted.Length())
+    check = check_of(Length())
     own = shares(check)
     # copies of eight words have eight words again; these other kinds have fewer
     assert own['systems', 'shuffled_words'] == own['systems', 'repeat_self'] == 0.5
@@ -106,14 +145,14 @@ def test_what_scores_follow_is_a_correlation_of_its_own():
 
 
 def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
-    check = check_of(planted.WholeSense(), n_openers=20)
+    check = check_of(WholeSense(), n_openers=20)
     assert set(shares(check).values()) == {1.0}
     assert check.n_responses == 20  # of 40, one part in each dialogue of two systems
     assert check.n_people == 0
 
 
 def test_originals_of_systems_are_not_scored_again():
-    scorer = planted.Sense()
+    scorer = Sense()
     check = check_of(scorer, reply=False)
     # two systems, 12 dialogues, 2 replies each: 48; 40 of them in 7 kinds, and 3 of 10
     # parrots each, of which one says an earlier turn of the partner back, if there is
@@ -130,8 +169,8 @@ def test_originals_of_systems_are_not_scored_again():
 
 def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
     systems = ('plain', 'other', 'floor-bad')
-    judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
-    assert check_on_dialogues(planted.Sense(), *judged).n_responses == 10
+    judged = judged_dialogues(Sense(), systems=systems, sample=10)
+    assert check_on_dialogues(Sense(), *judged).n_responses == 10
     drawn = JudgedDialogues(*judged).draw(10)
     assert Counter(part.system for part in drawn) == {'plain': 5, 'other': 5}
     # 12 dialogues of each: none comes twice
@@ -139,7 +178,7 @@ def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
 
 
 def test_people_are_checked_and_compared_where_the_openers_have_replies():
-    check = check_of(planted.Sense())
+    check = check_of(Sense())
     assert check.n_people == N
     anchor = check.dimensions['Quality'].human_anchor
     # everything that was really said has score 1, whoever said it
@@ -148,14 +187,14 @@ def test_people_are_checked_and_compared_where_the_openers_have_replies():
 
 
 def test_without_replies_there_is_no_anchor_and_without_prompts_no_probes():
-    check = check_of(planted.Sense(), reply=False)
+    check = check_of(Sense(), reply=False)
     assert check.dimensions['Quality'].human_anchor is None
     assert any('people' in note for note in check.notes)
     assert check.probes is None
 
 
 def test_a_prompted_judge_that_obeys_a_response_fails():
-    check = check_of(planted.Prompted(models=planted.ObedientModels()), reply=False)
+    check = check_of(Prompted(models=ObedientModels()), reply=False)
     own = shares(check)
     assert own['systems', 'injected'] == 0.0
     assert own['systems', 'shuffled_words'] == 1.0
@@ -163,7 +202,7 @@ def test_a_prompted_judge_that_obeys_a_response_fails():
 
 
 def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
-    scorer = planted.Sense()
+    scorer = Sense()
     judged = judged_dialogues(scorer)
     scorer.fits = None
     with user_error('scorer sense .*--check-sample 0'):
@@ -183,7 +222,7 @@ def test_the_mean_change_is_in_standard_deviations():
     assert repeats([{'Q': 1.0}], [{}]).n_changed == 1
 
 
-class Moody(planted.Prompted):
+class Moody(Prompted):
     """
     Answers from memory, unless it is asked anew: then everything is a little better.
     """
@@ -196,7 +235,7 @@ class Moody(planted.Prompted):
         ]
 
 
-class Models(planted.ObedientModels):
+class Models(ObedientModels):
     asks_anew = False
 
 
@@ -530,3 +569,341 @@ def test_a_response_has_the_same_parrot_every_time_and_others_have_other_wording
     assert texts == list(map(perturb, replies))
     known = {parrot_text('padded_echo', ('Hi.',), n, TRAIN) for n in range(20)}
     assert len(set(texts)) > 4 and set(texts) <= known
+
+
+# === The check of a run ===============================================================
+
+
+def scored_run(root, **options):
+    run = planted_run(root, **options)
+    scorer = Sense()
+    score_run(run, scorer)
+    return run, scorer
+
+
+@pytest.fixture
+def scored(tmp_path):
+    return scored_run(tmp_path / 'run')
+
+
+def check_file(run, scorer):
+    return run.scores(scorer.signature).root / NAME
+
+
+def test_a_check_that_is_done_is_not_done_again(scored):
+    run, scorer = scored
+    first = check_run(run, scorer)
+    before = scorer.n_scored
+    assert check_run(run, scorer) == first
+    assert scorer.n_scored == before
+
+
+def test_a_killed_check_goes_on_and_gives_the_same_bytes(scored, tmp_path):
+    run, scorer = scored
+    with interrupted(Sense, 'score', 3):
+        check_run(run, scorer)
+    assert not check_file(run, scorer).exists()
+    scorer = Sense()
+    check = check_run(run, scorer)
+    assert scorer.n_scored == check.n_scored - 3 * BLOCK
+    whole, other = scored_run(tmp_path / 'whole')
+    check_run(whole, other)
+    there = check_file(whole, other).read_bytes()
+    assert check_file(run, scorer).read_bytes() == there
+    assert not (check_file(run, scorer).parent / PARTS).exists()
+
+
+def test_a_kill_just_after_the_check_leaves_nothing_behind(scored, monkeypatch):
+    run, scorer = scored
+    with monkeypatch.context() as killed:
+        killed.setattr(disk, 'SAVE_SECONDS', 0)
+        killed.setattr(disk.PartialWork, 'remove', lambda kept: None)
+        check_run(run, scorer)
+    parts = check_file(run, scorer).parent / PARTS
+    assert parts.exists()
+    check_run(run, scorer)
+    assert not parts.exists()
+
+
+def test_a_run_that_has_grown_is_checked_anew(tmp_path):
+    run, scorer = scored_run(tmp_path / 'run', systems=SYSTEMS[:1])
+    first = check_run(run, scorer)
+    grown, scorer = scored_run(tmp_path / 'run')
+    second = check_run(grown, scorer)
+    # one system has 24 responses, two have 48, of which a small run has 40 checked
+    assert (first.n_responses, second.n_responses) == (24, 40)
+
+
+def test_another_sample_is_another_check(scored):
+    run, scorer = scored
+    assert check_run(run, scorer, sample=200).n_responses == 40
+    assert check_run(run, scorer, sample=12).n_responses == 12
+    # no sample is no check
+    assert check_run(run, scorer, sample=0) is None
+    assert not check_file(run, scorer).exists()
+
+
+def test_an_empty_run_has_no_check(tmp_path):
+    run = sample_run(tmp_path / 'run')
+    assert check_run(run, Sense()) is None
+
+
+# ---- beside its scores, in the ranking that is made of them
+
+
+def test_a_damaged_check_is_named(tmp_path):
+    store = small_run(tmp_path / 'run').scores('s')
+    write_check(store, replace(example_check({'D': {}}), n_responses=[]))
+    with user_error('judge_check.json is damaged: n_responses'):
+        read_check(store)
+
+
+@pytest.mark.parametrize(
+    'name, family',
+    [
+        ('HuggingFaceTB/SmolLM2-360M-Instruct', 'smollm'),
+        ('smollm2-135m-q4', 'smollm'),
+        ('meta-llama/Meta-Llama-3-8B', 'llama'),
+        ('gpt-4o-2024-08-06', 'gpt'),
+        ('microsoft/DialoGPT-medium', 'dialogpt'),
+        ('', None),
+        (None, None),
+    ],
+)
+def test_the_family_of_a_name(name, family):
+    assert family_name(name) == family
+
+
+def folder_of_type(path, model_type, **config):
+    path.mkdir()
+    written(path, 'config.json', {'model_type': model_type, **config})
+    (path / 'model.safetensors').touch()
+    return str(path)
+
+
+def hf(model):
+    return {'model': 'ext:hf', 'hf_model': model}
+
+
+def remote(model, **opt):
+    return {'model': 'ext:remote', 'remote_model': model, **opt}
+
+
+def judge_of(name, kind='likelihood'):
+    models = SimpleNamespace(loaded={(kind, name): None})
+    return SimpleNamespace(models=models, signature=f'judge:({name})')
+
+
+def kin_of(judge, systems, **identities):
+    """
+    Return the systems that are the judge's own model, and those of its family.
+    """
+    run = SimpleNamespace(
+        targets={n: SimpleNamespace(identity=identities.get(n, n)) for n in systems},
+        systems=systems,
+    )
+    kin = with_kin(PromptProbes(0, 0), judge, run)
+    return kin.same_model, kin.same_family
+
+
+def test_systems_of_the_judges_family_are_named():
+    systems = {
+        'large': hf('HuggingFaceTB/SmolLM2-1.7B-Instruct'),
+        'served': remote('smollm2'),
+        'file': {**hf('HuggingFaceTB/SmolLM2-360M'), 'model_file': 'x'},
+        'other': hf('Qwen/Qwen2.5-0.5B'),
+        'zoo': {'model_file': 'zoo:blender/blender_90M/model'},
+    }
+    _, family = kin_of(judge_of('smollm2-135m-q4'), systems)
+    assert set(family) == {'large', 'served', 'file'}
+
+
+def test_the_judges_own_model_is_named_as_such_and_not_as_of_its_family():
+    systems = dict.fromkeys(('twin', 'cousin'), remote('smollm2'))
+    judge = judge_of('smollm2-135m-q4')
+    same, family = kin_of(judge, systems, twin='smollm2-135m-q4')
+    assert (same, list(family)) == (('twin',), ['cousin'])
+
+
+def test_an_endpoint_is_of_the_family_that_it_calls_itself():
+    judge = judge_of('http://127.0.0.1:1/v1,remote_model=qwen2.5-7b', 'chat')
+    systems = {
+        'same': hf('Qwen/Qwen2.5-0.5B'),
+        'dated': remote('default', remote_dated_model='qwen3'),
+        'else': remote('gpt-4o'),
+    }
+    assert set(kin_of(judge, systems)[1]) == {'same', 'dated'}
+
+
+def test_a_folder_without_a_name_is_of_its_architecture(tmp_path):
+    judge = judge_of(folder_of_type(tmp_path / 'judge', 'llama'))
+    systems = {
+        'twin': hf(folder_of_type(tmp_path / 'one', 'llama')),
+        'gpt2': hf(folder_of_type(tmp_path / 'two', 'gpt2')),
+    }
+    assert kin_of(judge, systems) == ((), {'twin': 'both are of the type llama'})
+
+
+def test_a_folder_that_knows_its_name_is_of_that_family(tmp_path):
+    path = folder_of_type(tmp_path / 'x', 'llama', _name_or_path='org/Vicuna-7b')
+    assert model_origin(System('s', hf(path))).name == 'vicuna'
+
+
+def test_an_encoder_has_no_family_to_favour():
+    judge = judge_of('minilm', 'embedder')
+    assert kin_of(judge, {'s': hf('x/minilm')}) == ((), {})
+
+
+# === The check of scorers of pairs ====================================================
+
+ITEMS = [
+    ScoringItem((words('q', j), words('a', j)), words('good', j), 'bot')
+    for j in range(12)
+]
+
+
+def scorer_of(values, dimension='Quality', **about):
+    """
+    Return a class of scorers that give each item this function's value.
+    """
+
+    def score(self, items):
+        return [ItemScore({dimension: values(item)}) for item in items]
+
+    about = {'name': 'made', 'dimensions': (dimension,), 'score': score, **about}
+    return type('Made', (Scorer,), about)
+
+
+def chooser(choice, **about):
+    """
+    Return a class of scorers of pairs that prefer by a function of both responses.
+    """
+    return scorer_of(
+        lambda item: choice(item.response, item.extras['other']), level='pair', **about
+    )
+
+
+def longer(first, second):
+    return 0.5 + 0.5 * ((len(first) > len(second)) - (len(first) < len(second)))
+
+
+Chooser = chooser(lambda *texts: 0.5 + 0.5 * (is_good(texts[0]) - is_good(texts[1])))
+First = chooser(lambda *texts: 1.0)
+Talker = chooser(longer, prompted=True)
+# asks `First` in both orders, so that it never prefers anything
+TwoOrders = chooser(lambda *texts: 0.5, in_given_order=lambda self: First())
+
+
+def is_good(text):
+    return text.startswith('agood')
+
+
+def kinds(check, dimension='Quality'):
+    return {kind.kind: kind for kind in check.dimensions[dimension].kinds}
+
+
+def test_a_scorer_that_sees_sense_keeps_its_choice_in_both_orders():
+    check = check_pairs(Chooser(), ITEMS)
+    order = check.probes.order
+    assert (order.n_changed, order.first_share) == (0, 0.5)
+    own = kinds(check)
+    assert own['punctuation'].share == own['generic'].share == 1.0
+    assert own['repeat_partner'].share == 1.0
+
+
+def test_both_orders_hide_no_preference_for_the_first():
+    check = check_pairs(TwoOrders(), ITEMS)
+    assert check.probes.order.n_changed == check.probes.order.n > 0
+    # in both orders together it prefers neither
+    assert {kind.share for kind in kinds(check).values() if kind.n} == {0.5}
+    assert check.dimensions['Quality'].outcome == 'weak'
+
+
+def test_a_scorer_of_length_prefers_padded_replies():
+    own = kinds(check_pairs(Talker(), ITEMS))
+    assert own['padded'].share == own['injected'].share == 0.0
+    assert own['truncated'].share == own['punctuation'].share == 1.0
+    assert own['shuffled_words'].share == 0.5
+
+
+def test_only_prompted_scorers_are_asked_again():
+    probes = check_pairs(chooser(longer)(), ITEMS).probes
+    assert probes.n_repeated == 0
+    assert check_pairs(Talker(), ITEMS).probes.n_repeated == 40
+
+
+def test_pairs_that_get_no_score_are_not_counted():
+    check = check_pairs(chooser(lambda *texts: None)(), ITEMS)
+    assert check.probes.order.n == 0
+    assert kinds(check)['punctuation'].n == 0
+
+
+def test_the_items_of_a_judged_set_are_checked_as_pairs():
+    missing = [ItemScore({'Quality': None})] * len(ITEMS)
+    check = check_items(First(), ITEMS, missing)
+    assert check.probes.order.first_share == 1.0
+    assert any('order' in line for line in check_lines(check))
+    assert record_from_json(JudgeCheck, check_to_json(check)) == check
+
+
+def test_without_responses_there_is_nothing_to_check():
+    assert check_pairs(First(), [ScoringItem(('a',), None)]) is None
+
+
+def test_python_users_check_a_scorer_of_pairs_on_dialogues():
+    dialogues = [[('ann', t) for t in (*i.context, i.response)] for i in ITEMS]
+    check = check_judge(dialogues, First, speakers=['ann'])
+    assert check.probes.order.first_share == 1.0
+
+
+# ---- the judge check on a judged set's items: what copies keep
+
+
+WORDS = ('apples', 'bread', 'cheese', 'dates', 'eggs', 'figs', 'grapes', 'honey')
+
+
+def is_reference(item):
+    return float(item.response in item.references)
+
+
+def different_turns(item):
+    assert item.response is None
+    return float(len(set(item.context)))
+
+
+def judged_items():
+    responses = [f'I bought some {word} for us.' for word in WORDS * 2]
+    return [
+        ScoringItem((f'What did you buy on day {i}?',), text, 'bot', references=(text,))
+        for i, text in enumerate(responses)
+    ]
+
+
+def check_of_pairs(scorer, items):
+    return check_items(scorer, items, scorer.checked_scores(items))
+
+
+def test_a_scorer_with_references_is_checked_with_them():
+    kind = scorer_of(is_reference, 'Overall', needs=('references',))
+    check = check_of_pairs(kind(), judged_items())
+    shuffled = kinds(check, 'Overall')['shuffled_words']
+    assert (shuffled.share, shuffled.n) == (1.0, 16)
+    assert check.n_people == 0  # a reference is no test of a scorer that reads it
+
+
+def test_references_stand_for_people_where_the_scorer_does_not_read_them():
+    length = scorer_of(lambda item: float(len(item.response)), 'Overall')
+    found = check_of_pairs(length(), judged_items()).dimensions['Overall'].kinds
+    truncated = {k.source: k.share for k in found if k.kind == 'truncated'}
+    assert truncated == {'systems': 1.0, 'people': 1.0}
+
+
+def test_a_whole_dialogue_is_spoilt_on_the_judged_speakers_side():
+    texts = ('hi', 'a b c d', 'hm', 'e f g h')
+    items = [
+        ScoringItem((*texts, f'why {i}', 'i j k l'), None, 'bot') for i in range(12)
+    ]
+    scorer = scorer_of(different_turns, 'Overall', level='dialogue')()
+    dotted = kinds(check_of_pairs(scorer, items), 'Overall')['punctuation']
+    # all three turns become ". . . .", so six different utterances become four
+    assert (dotted.share, dotted.n) == (1.0, 12)

@@ -1,6 +1,6 @@
 """
 Trivial baselines that are no scorers, by pencil; those that are scorers, too:
-`tests/scoring/test_plain_scorers.py`.
+`tests/scoring/test_relevance.py`.
 """
 
 from parlai_ext.ranking.baselines import (

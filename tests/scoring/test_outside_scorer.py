@@ -43,7 +43,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def common(run, encoder_folder, monkeypatch):
-    # which costs seconds: `tests/models/test_judge_process.py` has the other way
+    # which costs seconds: `tests/models/test_model_handle.py` has the other way
     monkeypatch.setattr(parlai_agents, 'is_trusted', lambda system: True)
     return {
         'run_dir': str(run.root),

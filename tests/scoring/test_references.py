@@ -22,7 +22,6 @@ from tests.support.scoring_samples import overall, scores_of
 from tests.support.shared_data import shared
 from tests.support.tiny_models import WORDS, sentences
 from tests.support.tiny_trained import make_encoder
-from tests.support.tiny_wordnet import write_wordnet
 from tests.support.user_error import user_error
 
 sacrebleu = pytest.importorskip('sacrebleu', reason='the extra metrics is needed')
@@ -137,6 +136,25 @@ def test_rouge_l_of_texts_that_its_tokenizer_does_not_know_is_no_score(response,
 def test_meteor_has_the_value_of_nltks_own_example():
     # documented in nltk.translate.meteor_score; no synonym takes part in it
     assert overall('meteor', *ACTION, wordnet='none') == pytest.approx(0.6944, abs=5e-5)
+
+
+# a WordNet of one synset in Princeton's file format, written by hand (wndb(5WN)); the
+# synset begins at byte 30
+NOUNS = '  1 a licence would be here  \n00000030 03 n 02 car 0 auto 0 000 | a gloss  \n'
+NOUN_INDEX = 'auto n 1 0 1 0 00000030  \ncar n 1 0 1 0 00000030  \n'
+
+
+def write_wordnet(folder):
+    """
+    Write the files of a WordNet in which 'car' and 'auto' are synonyms.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in ('noun', 'verb', 'adj', 'adv'):
+        is_noun = part == 'noun'
+        (folder / f'data.{part}').write_text(NOUNS if is_noun else '')
+        (folder / f'index.{part}').write_text(NOUN_INDEX if is_noun else '')
+        (folder / f'{part}.exc').write_text('')
+    return folder
 
 
 def test_meteor_matches_synonyms(tmp_path):

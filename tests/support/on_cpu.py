@@ -25,7 +25,7 @@ _model = cache(load_here)
 class ModelsHere(ModelHandle):
     """
     The models that scorers ask for. Those of strangers are loaded in this process, too:
-    their own costs seconds, and `tests/models/test_judge_process.py` compares both.
+    their own costs seconds, and `tests/models/test_model_handle.py` compares both.
     """
 
     def model(self, kind, name):
