@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from glob import glob
@@ -268,7 +268,7 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
             Path('/proc/self/oom_score_adj').write_text('1000')
         if task.folder:
             os.environ['TMPDIR'] = tempfile.tempdir = task.folder
-        missing = confine(filter(None, [task.folder]), task.ports)
+        missing = confine(task)
         lower_limits(task)
         requests = channel.makefile('rb')
 
@@ -375,11 +375,11 @@ def is_confined() -> bool:
     return _is_confined
 
 
-def confine(writable: Iterable[str], ports: Sequence[int]) -> list[str]:
+def confine(task: ForkedTask) -> list[str]:
     """
-    Confine this process to reading files, and writing in these folders.
+    Confine this process to reading files, writing in the folder of its task, and
+    connecting to its ports.
 
-    :param ports: of TCP, to which it may connect.
     :returns: what this kernel does not enforce, in words.
     """
     global _is_confined
@@ -389,14 +389,14 @@ def confine(writable: Iterable[str], ports: Sequence[int]) -> list[str]:
         sets = struct.pack('=6I', kept, kept, 0, 0, 0, 0)
         if C_LIBRARY.capset(struct.pack('=Ii', FORM, 0), sets) == 0:
             break
-    version = _limit_files_and_ports(writable, ports)
+    version = _limit_files_and_ports(task)
     missing = [limit for limit, since in LIMITS.items() if version < since]
-    if not _refuse_calls(bool(ports)) or (ports and version < 4):
+    if not _refuse_calls(bool(task.ports)) or (task.ports and version < 4):
         missing.append(NETWORK)
     return missing
 
 
-def _limit_files_and_ports(writable: Iterable[str], ports: Sequence[int]) -> int:
+def _limit_files_and_ports(task: ForkedTask) -> int:
     """
     Limit the files and processes that may be changed, and ports.
 
@@ -411,14 +411,15 @@ def _limit_files_and_ports(writable: Iterable[str], ports: Sequence[int]) -> int
     rules = C_LIBRARY.syscall(CREATE_RULESET, attributes, len(attributes), 0)
     if rules < 0:
         return 0
-    for path in (*writable, *(path for name in DEVICES for path in glob(name))):
+    devices = [path for name in DEVICES for path in glob(name)]
+    for path in filter(None, (task.folder, *devices)):
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rights = files if os.path.isdir(path) else files & IN_FILE
         C_LIBRARY.syscall(
             ADD_RULE, rules, PATH_RULE, struct.pack('=Qi', rights, handle), 0
         )
         os.close(handle)
-    for port in ports if version >= 4 else ():
+    for port in task.ports if version >= 4 else ():
         C_LIBRARY.syscall(
             ADD_RULE, rules, PORT_RULE, struct.pack('=QQ', CONNECT, port), 0
         )

@@ -770,25 +770,25 @@ def check_items(
         (part.dialogue, scorer.scored_dialogue(part.dialogue, part.indices, [score]))
         for part, score in zip(parts, scores, strict=True)
     )
-    replied = () if scorer.needs else answered_contexts(items)
-    ask = partial(copied_item_scores, scorer, items)
-    return check_on_dialogues(
-        scorer, scored, replied, sample, people_source=REFERENCES, score=ask
-    )
-
-
-def answered_contexts(items: Items) -> list[Opener]:
-    """
-    Return each context that has a reference, once; a first reference is its reply.
-    """
     openers = {
         item.context: Opener.from_utterances(
             item.context, REFERENCES, item.references[0]
         )
         for item in items
-        if item.references and item.context and item.response is not None
+        if item.references
+        and item.context
+        and item.response is not None
+        and not scorer.needs
     }
-    return list(openers.values())
+    ask = partial(copied_item_scores, scorer, items)
+    return check_on_dialogues(
+        scorer,
+        scored,
+        list(openers.values()),
+        sample,
+        people_source=REFERENCES,
+        score=ask,
+    )
 
 
 def copied_item_scores(

@@ -177,7 +177,7 @@ class JudgeCheck:
     dimensions: Mapping[str, DimensionCheck]
     tournament: DimensionCheck | None = None
     probes: PromptProbes | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def check_of(self, dimension: str) -> DimensionCheck | None:
         """

@@ -103,26 +103,6 @@ class TreePass:
         return [*self.ancestors, *range(self.first, self.last)]
 
 
-def tree_mask(
-    ends: torch.Tensor, depths: torch.Tensor, part: TreePass, window: int | None = None
-) -> torch.Tensor:
-    """
-    Return the mask of a pass (batch, 1, nodes of the pass, visible nodes): a node sees
-    its ancestors and itself.
-
-    :param ends: (batch, nodes), the index after a node's last descendant; no other node
-        sees padding.
-    :param window: a node sees no further back than this many tokens, itself included.
-    """
-    reading = torch.arange(part.first, part.last, device=ends.device)
-    visible = torch.tensor(part.visible, device=ends.device)
-    later = reading[:, None] >= visible[None, :]
-    seen = later & (reading[None, :, None] < ends[:, None, visible])
-    if window is not None:
-        seen &= depths[:, reading, None] - depths[:, None, visible] < window
-    return seen.unsqueeze(1)
-
-
 def run_bounds(sequences: Sequence[Tokens], limit: int) -> Iterator[tuple[int, int]]:
     """
     Yield the bounds of runs of sorted sequences; the tree of a run has at most
@@ -418,7 +398,8 @@ class TreeBatch:
     Trees that go through a model together.
 
     :param device: of the nodes; the rest is on the CPU.
-    :ivar nodes: tokens, depths and ends, each ``[trees, nodes]``, padded on the right.
+    :ivar nodes: tokens, depths and ends (the index after the last descendant of each),
+        ``[trees, nodes]``, padded on the right.
     :ivar wanted: for each number the row of its tree, the place of its node and the
         token whose log-probability there is wanted, each ``[numbers]``.
     """
@@ -458,6 +439,23 @@ class TreeBatch:
         The pass that reads everything.
         """
         return self.passes(1)[0]
+
+    def mask(self, part: TreePass, window: int | None = None) -> torch.Tensor:
+        """
+        Return the mask of a pass (batch, 1, nodes of the pass, visible nodes): a node
+        sees its ancestors and itself; no other node sees padding.
+
+        :param window: a node sees no further back than this many tokens, itself
+            included.
+        """
+        _, depths, ends = self.nodes
+        reading = torch.arange(part.first, part.last, device=ends.device)
+        visible = torch.tensor(part.visible, device=ends.device)
+        later = reading[:, None] >= visible[None, :]
+        seen = later & (reading[None, :, None] < ends[:, None, visible])
+        if window is not None:
+            seen &= depths[:, reading, None] - depths[:, None, visible] < window
+        return seen.unsqueeze(1)
 
     def rows(self, numbers: Sequence[T]) -> list[dict[tuple[int, int], tuple[T, ...]]]:
         """
@@ -1252,16 +1250,14 @@ class TreeMasks:
         Return the arguments of a model for a pass over a batch of trees; its mask, or
         one for each kind of layer, among them.
         """
-        tokens, depths, ends = batch.nodes
+        tokens, depths, _ = batch.nodes
         masks = {
-            kind: tree_mask(
-                ends, depths, part, self.window if kind == SLIDING else None
-            )
+            kind: batch.mask(part, self.window if kind == SLIDING else None)
             for kind in self.kinds
         }
         if self.additive is not None:
             least = torch.finfo(self.additive).min
-            zero = torch.zeros((), dtype=self.additive, device=ends.device)
+            zero = torch.zeros((), dtype=self.additive, device=depths.device)
             masks = {kind: torch.where(m, zero, least) for kind, m in masks.items()}
         return {
             'input_ids': tokens[:, part.first : part.last],

@@ -33,7 +33,6 @@ from parlai_ext.models.likelihood import (
     EncoderDecoder,
     TreeBatch,
     Vectorizer,
-    tree_mask,
 )
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems.identity import identity
@@ -275,8 +274,8 @@ class CrossAttention(EncoderDecoder):
         devices.
         """
         decoder = self.model.decoder
-        tokens, depths, ends = trees.nodes
-        mask = tree_mask(ends, depths, trees.whole)[:, 0]
+        tokens, depths, _ = trees.nodes
+        mask = trees.mask(trees.whole)[:, 0]
         tensor = decoder.forward_embedding(tokens, depths)
         for i, layer in enumerate(decoder.layers):
             device = layer.norm1.weight.device

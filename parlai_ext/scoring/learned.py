@@ -26,6 +26,7 @@ from parlai_ext.core import (
     chunks,
     content_id,
     frozen,
+    mean,
     nearest,
     option,
 )
@@ -216,11 +217,8 @@ class Composite(JudgeScorer):
             }
             earlier = map(words_of, item.context)
             repeated = repeated_words_share(words_of(item.text), earlier)
-            overall = None
-            if values['likelihood'] is not None:
-                overall = overall_score(self.terms, values, repeated)
             score = ItemScore(
-                {'Overall': overall},
+                {'Overall': overall_score(self.terms, values, repeated)},
                 evidence=(*values.values(), repeated),  # as `evidence_labels`
                 cut=answer.num_truncated,
             )
@@ -230,11 +228,13 @@ class Composite(JudgeScorer):
 
 def overall_score(
     terms: Mapping[str, Term], values: Mapping[str, float | None], repeated: float
-) -> float:
+) -> float | None:
     """
-    Return the score from the values of the terms; one without a value counts 0, the
-    scaled value of its centre.
+    Return the score from the values of the terms; `None` without a likelihood. Another
+    term without a value counts 0, the scaled value of its centre.
     """
+    if values['likelihood'] is None:
+        return None
     total = 0.0
     for name, term in terms.items():
         value = values[name]
@@ -422,13 +422,11 @@ class Crs(JudgeScorer):
             counts = [scorer.item_score(item) for scorer in trivial]
             evidence = (mean_logprob(answer), cosine, *counts)
             known = dict(zip(METRICS, evidence, strict=True))
-            values = {}
-            if known['likelihood'] is not None:
-                values = {
-                    quality: overall_score(terms, known, 0.0)
-                    for quality, terms in self.terms.items()
-                }
-                values[OVERALL] = fmean(values.values())
+            values = {
+                quality: overall_score(terms, known, 0.0)
+                for quality, terms in self.terms.items()
+            }
+            values[OVERALL] = mean(list(values.values()))
             cut = answer.num_truncated
             scores.append(ItemScore(values, evidence=evidence, cut=cut))
         return scores
@@ -470,7 +468,6 @@ COMPARED_TURNS = 3  # of these, with which a response is compared
 LAYER = 20  # whose hidden states are used, of the 30 of smollm2-135m
 FIRST_PERSON = frozenset(['i', "i'm", "i've", "i'd", "i'll", 'my', 'me'])
 SECOND_PERSON_WORDS = frozenset(['you', "you're", "you've", 'your'])
-QUESTION_END = re.compile(r'\?\s*$')
 SENTENCE_END = re.compile(r'[.!?]["\')]*\s*$')
 
 
@@ -652,7 +649,7 @@ def _form_numbers(item: ScoringItem) -> dict[str, float]:
     says_yes = bool(words) and words[0] in ('yes', 'yeah', 'no', 'nope', 'sure', 'not')
     return {
         'questions': text.count('?') / 2,
-        'ends_with_question': bool(QUESTION_END.search(text)),
+        'ends_with_question': text.endswith('?'),
         'no_end': not SENTENCE_END.search(text),
         'exclamation': '!' in text,
         'small_letters': text == text.lower(),

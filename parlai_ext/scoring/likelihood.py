@@ -147,14 +147,21 @@ def finite_sum(logprobs: Sequence[float]) -> float | None:
     return math.fsum(logprobs) if known else None
 
 
+def reduced_logprob(logprobs: Sequence[float], reduction: str) -> float | None:
+    """
+    Return the mean or the sum of the log-probabilities of tokens; `None` without any,
+    or where one is not finite.
+    """
+    total = finite_sum(logprobs)
+    return total if total is None or reduction == 'sum' else total / len(logprobs)
+
+
 def mean_logprob(answer: Answer) -> float | None:
     """
     Return the mean over the tokens of an answer's only continuation; `None` when it has
     no finite probability.
     """
-    logprobs = answer.continuations[0]
-    total = finite_sum(logprobs)
-    return None if total is None else total / len(logprobs)
+    return reduced_logprob(answer.continuations[0], 'mean')
 
 
 def token_count(answer: Answer) -> dict[str, int]:
@@ -812,19 +819,11 @@ class Fed(JudgeScorer):
         """
         before = answer.context or ()  # which is there with scope `whole`
         return tuple(
-            followup_score((*before, *row) if row else (), self.options.token_reduction)
+            reduced_logprob(
+                (*before, *row) if row else (), self.options.token_reduction
+            )
             for row in answer.continuations
         )
-
-
-def followup_score(logprobs: Sequence[float], token_reduction: str) -> float | None:
-    """
-    Return the score D of one follow-up: the mean or the sum of the log-probabilities of
-    its tokens. It is `None` when one of them is not finite.
-    """
-    if finite_sum(logprobs) is None:
-        return None
-    return _reduced(logprobs, token_reduction)
 
 
 def followups_score(
@@ -835,11 +834,12 @@ def followups_score(
 ) -> ItemScore:
     """
     Return the scores of one utterance from the score D of each follow-up
-    (`followup_score`): of each dimension by Equation 1, praise less complaints.
+    (`reduced_logprob`): of each dimension by Equation 1, praise less complaints.
 
     With polarity ``both``, a side without follow-ups adds nothing, as in the paper.
     """
     known = known_values(scores)
+    is_mean = options.followup_reduction == 'mean'
     values: dict[str, float | None] = {}
     reasons: dict[str, str | None] = {}
     for name, sides in followups.dimensions.items():
@@ -852,7 +852,8 @@ def followups_score(
             reasons[name] = f'the judge gives {unknown[0]!r} no finite probability'
         else:
             praise, complaints = (
-                _reduced([known[text] for text in texts], options.followup_reduction)
+                math.fsum(known[text] for text in texts)
+                / (max(1, len(texts)) if is_mean else 1)
                 for texts in used
             )
             values[name] = praise - complaints
@@ -909,14 +910,6 @@ def _used(sides: Sides, polarity: str) -> tuple[tuple[str, ...], tuple[str, ...]
         () if polarity == 'negative' else sides.positive,
         () if polarity == 'positive' else sides.negative,
     )
-
-
-def _reduced(numbers: Sequence[float], reduction: str) -> float:
-    """
-    Return sum or mean; that of nothing is 0.
-    """
-    total = math.fsum(numbers)
-    return total / len(numbers) if reduction == 'mean' and numbers else total
 
 
 # --- FULL -----------------------------------------------------------------------------
@@ -997,7 +990,7 @@ class Full(JudgeScorer):
         ]
         scores = []
         for answer in self.judge.answer(questions):
-            terms = [followup_score(row, 'mean') for row in answer.continuations]
+            terms = [reduced_logprob(row, 'mean') for row in answer.continuations]
             losses = tuple(None if term is None else -term for term in terms)
             if self.options.reduction == 'perplexity':
                 terms = [minus_perplexity(term) for term in terms]

@@ -490,8 +490,7 @@ class PromptedScorer(Scorer):
         """
         prompt, rating = self.prompt, self.rating
         if self.chat is None:
-            asks = rating != 'parsed' and prompt.answer == 'label'
-            replies = self.judge.rating_replies(list(texts), asks)
+            replies = self.judge.rating_replies(list(texts), rating != 'parsed')
             return [reply_ratings(reply, prompt, rating) for reply in replies]
         labels = list(prompt.scores)
         questions = [self.chat.reply_question(text, labels) for text in texts]
@@ -763,6 +762,7 @@ class JudgedResponse:
 CARD = 'judge_training.json'  # in the folder of a trained judge
 PLACE = re.compile(r'\{(history|response|knowledge)_([12])\}')
 NEEDED = ('{history_1}', '{response_1}', '{history_2}', '{response_2}')
+ANSWERS = ('Yes', 'No')  # to whether a response is good
 
 
 @frozen
@@ -846,7 +846,7 @@ def direct_prompt(candidate: JudgedResponse) -> LabelPrompt:
         '',
         'Is the above response a good response to the given conversation?',
     ]
-    return LabelPrompt('\n'.join(parts), 'Answer:', ('Yes', 'No'))
+    return LabelPrompt('\n'.join(parts), 'Answer:', ANSWERS)
 
 
 def _conversation(candidate: JudgedResponse, name: str) -> list[str]:
@@ -1000,7 +1000,6 @@ class DirectEval(LabelScorer):
         return self.tokens.question(direct_prompt(self.candidate(item)))
 
 
-ANSWERS = ('Yes', 'No')
 QUESTION = (
     'Is the response a good response to the dialogue, one that makes sense and is '
     'specific to it? Answer Yes or No.'

@@ -411,8 +411,7 @@ class FormOptions:
 @frozen
 class LoadedModel:
     """
-    A model, its tokenizer, the most tokens it takes (`None`: it does not tell), and its
-    own generation config.
+    A model, its tokenizer, and its own generation config.
 
     Agents of one model share it (`load_model`).
     """
@@ -420,7 +419,6 @@ class LoadedModel:
     model: Any
     tokenizer: Any
     seq2seq: bool
-    positions: int | None
     own_config: GenerationConfig
 
 
@@ -449,8 +447,7 @@ def load_model(options: ModelOptions) -> LoadedModel:
         trust = options.trust_code
         config, tokenizer, model = read(weights.parent, device, arguments, trust=trust)
         seq2seq = bool(config.is_encoder_decoder)
-        most = max_positions(config, tokenizer)
-        loaded = LoadedModel(model, tokenizer, seq2seq, most, model.generation_config)
+        loaded = LoadedModel(model, tokenizer, seq2seq, model.generation_config)
         _loaded_models[key] = loaded
     return loaded
 
@@ -488,7 +485,7 @@ class ReplyGenerator:
         known = range(len(loaded.model.get_input_embeddings().weight))
         config.pad_token_id = next(token for token in pads if token in known)
         self.limit = prompt_limit(
-            loaded.positions,
+            max_positions(loaded.model.config, tokenizer),
             options.context_tokens,
             decoding.reply_max_tokens,
             seq2seq=loaded.seq2seq,

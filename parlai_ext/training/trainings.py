@@ -288,8 +288,8 @@ def train_judge(
         arguments = {'dtype': getattr(torch, options.dtype)}
         _, tokenizer, network = read(folder, device, arguments)
         tokens = LabelTokens(tokenizer, options.judge_format)
-        groups, num_left_out = make_groups(pairs, tokens, options)
         template = pair_template(options.prompt)
+        groups, num_left_out = make_groups(pairs, tokens, options, template)
         identity = {
             **signature_values(options),
             'base': hub.files_hash(folder),
@@ -305,13 +305,17 @@ def train_judge(
 
 
 def make_groups(
-    pairs: Sequence[ResponsePair], tokens: LabelTokens, options: JudgeTrainingOptions
+    pairs: Sequence[ResponsePair],
+    tokens: LabelTokens,
+    options: JudgeTrainingOptions,
+    template: str,
 ) -> tuple[list[Group], int]:
     """
     Return the examples of pairs, those of one good response together, and how many were
     left out since they are too long.
+
+    :param template: as of `pair_prompt`.
     """
-    template = pair_template(options.prompt)
     groups: list[Group] = []
     left_out = 0
     for _, some in groupby(enumerate(pairs), lambda one: one[1].good.response):
@@ -739,7 +743,7 @@ class Trainer(Training):
             rate = self.options.learning_rate * (10 if head_only else 1)
             group['lr'] = rate * (1 - done / total)
         self.model.train()
-        torch.manual_seed(step_seed(self.options.seed, step))
+        torch.manual_seed(self.step_seed(step))
         size = self.options.batchsize
         places = self.order[step * size : (step + 1) * size]
         chosen = [self.examples[place] for place in places]
@@ -747,6 +751,12 @@ class Trainer(Training):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         return float(loss.detach())
+
+    def step_seed(self, step: int) -> int:
+        """
+        Return the seed of one step.
+        """
+        return int(content_id('step', self.options.seed, step)[:15], 16)
 
     def _batch(self, examples: Sequence[Sequence[int]], step: int) -> Batch:
         """
@@ -757,7 +767,7 @@ class Trainer(Training):
         ids, mask = padded_rows(examples, pad, right=True)
         labels = torch.where(mask.bool(), ids, IGNORED)
         if self.kind == 'mlm':
-            seed = step_seed(self.options.seed, step)
+            seed = self.step_seed(step)
             ids, labels = masked_words(
                 ids, mask.bool(), self.tokenizer, self.options.masked, seed
             )
@@ -832,10 +842,3 @@ def masked_words(
     hidden = torch.where(chosen & (fate < 0.8), tokenizer.mask_token_id, ids)
     hidden = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), others, hidden)
     return hidden, labels
-
-
-def step_seed(seed: int, step: int) -> int:
-    """
-    Return the seed of one step of a training.
-    """
-    return int(content_id('step', seed, step)[:15], 16)

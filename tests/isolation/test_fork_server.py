@@ -57,4 +57,5 @@ def test_what_a_kernel_lacks_is_told(version, missing, monkeypatch):
     )
     monkeypatch.setattr(fork_server, 'C_LIBRARY', kernel)
     monkeypatch.setattr(fork_server, '_is_confined', False)
-    assert fork_server.confine([], [8000]) == missing
+    task = fork_server.ForkedTask('', {}, 0, ports=(8000,))
+    assert fork_server.confine(task) == missing

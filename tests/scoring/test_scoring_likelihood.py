@@ -41,8 +41,8 @@ from parlai_ext.scoring.likelihood import (
     FollowUps,
     Full,
     Sides,
-    followup_score,
     load_followups,
+    reduced_logprob,
 )
 from parlai_ext.systems.chat.messages import ASK
 from parlai_ext.systems.hub import cached_weights
@@ -330,7 +330,7 @@ def test_each_followup_is_asked_once_a_context():
 
 @given(st.permutations([-0.1, -0.2, -0.3, -1e9, -1e-9]))
 def test_order_of_tokens_changes_no_bit(logprobs):
-    assert followup_score(logprobs, 'sum') == followup_score(sorted(logprobs), 'sum')
+    assert reduced_logprob(logprobs, 'sum') == reduced_logprob(sorted(logprobs), 'sum')
 
 
 def test_signature_is_the_documented_one():

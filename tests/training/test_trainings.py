@@ -27,7 +27,13 @@ from transformers import (
 
 from parlai_ext.commands.train_judge import TrainJudge
 from parlai_ext.core import UserError
-from parlai_ext.scoring.llm_judges import CARD, JudgedResponse, LabelTokens, PairEval
+from parlai_ext.scoring.llm_judges import (
+    CARD,
+    JudgedResponse,
+    LabelTokens,
+    PairEval,
+    pair_template,
+)
 from parlai_ext.training import trainings
 from parlai_ext.training.options import JudgeTrainingOptions, TrainingOptions
 from parlai_ext.training.pairs import ResponsePair, pair_accuracies
@@ -408,7 +414,8 @@ def test_a_prompt_of_a_file_is_learnt(base, tmp_path):
     path.write_text('{history_1} {response_1} {history_2} {response_2} Answer:\n')
     [pair] = make_pairs(1)
     tokens = LabelTokens(AutoTokenizer.from_pretrained(base))
-    [[example]], _ = trainings.make_groups([pair], tokens, options_of(prompt=str(path)))
+    template = pair_template(str(path))
+    [[example]], _ = trainings.make_groups([pair], tokens, options_of(), template)
     [good, bad] = (f'{one.context[0]} {one.response}' for one in (pair.good, pair.bad))
     expected = {
         (*tokens.lead, *tokens.tokenizer.encode(text, add_special_tokens=False))
