@@ -743,7 +743,7 @@ def replies_left(plan: Plan, shards: Iterable[ShardKey]) -> tuple[Counter[str], 
             by_first = sum(i % 2 == 0 for i in turns)
             replies[pair.first] += by_first
             replies[pair.second] += len(turns) - by_first
-            judged += len(turns) if plan.protocol.score == 'both' else by_first
+            judged += by_first if plan.manifest.first_only else len(turns)
     return replies, judged
 
 
@@ -756,9 +756,8 @@ def time_scoring(
     start = perf_counter()
     scorer = chosen.build(meter.machine)
     loaded = perf_counter()
-    first_only = plan.protocol.score != 'both'
     for some in chunks(dialogues, plan.shard_size):
-        score_dialogues(some, scorer, first_only)
+        score_dialogues(some, scorer, plan.manifest.first_only)
     return loaded - start, (perf_counter() - loaded) / len(dialogues)
 
 

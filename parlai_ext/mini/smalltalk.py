@@ -591,23 +591,18 @@ class Example:
 
 
 def corrupt_last_turn(
-    rng: random.Random,
-    turns: list[GeneratedTurn],
-    other: Turns,
-    kinds: Mapping[str, Corruption],
+    rng: random.Random, turns: list[GeneratedTurn], other: Turns
 ) -> str | None:
     """
-    Corrupt the last of ``turns``. Return the kind of corruption; `None` if it left the
-    turn unchanged.
+    Corrupt the last of ``turns`` by a kind of `TRAIN`. Return the kind; `None` if it
+    left the turn unchanged.
     """
-    kind, turn = pick(rng, sorted(kinds)), turns[-1]
-    turns[-1] = replace(turn, text=kinds[kind](Corrupted(rng, turns, other)))
+    kind, turn = pick(rng, sorted(TRAIN)), turns[-1]
+    turns[-1] = replace(turn, text=TRAIN[kind](Corrupted(rng, turns, other)))
     return kind if turns[-1] != turn else None
 
 
-def make_reaction_example(
-    fold: str, seed: int, index: int, kinds: Mapping[str, Corruption] = TRAIN
-) -> Example:
+def make_reaction_example(fold: str, seed: int, index: int) -> Example:
     """
     Return example ``index`` of a fold.
 
@@ -626,9 +621,9 @@ def make_reaction_example(
     for i, turn in enumerate(turns[1:last], 1):
         context.append(turn)
         if rng.random() < (own_rate if (last - i) % 2 == 0 else their_rate):
-            corrupt_last_turn(rng, context, other, kinds)
+            corrupt_last_turn(rng, context, other)
     context.append(turns[last])
-    kind = corrupt_last_turn(rng, context, other, kinds) if odd else None
+    kind = corrupt_last_turn(rng, context, other) if odd else None
     if kind is None and last + 1 < len(turns) and rng.random() < 0.5:
         reply = turns[last + 1].text
     else:
