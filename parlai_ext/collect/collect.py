@@ -244,11 +244,10 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
 
     tasks = []
     for block, missing in blocks.items():
-        ids = dict.fromkeys(shard.pairing_id for shard in block.shards)
-        pairings = [plan.by_id[id] for id in ids]
+        pairings = [plan.by_id[shard.pairing_id] for shard in block.shards]
         names = {name for pair in pairings for name in pair.speakers}
         first, last = pairings[0], pairings[-1]
-        more = '' if len(pairings) == 1 else f' to {last.first} – {last.second}'
+        more = '' if first == last else f' to {last.first} – {last.second}'
         shard = block.shards[0]
         tasks.append(
             Task(

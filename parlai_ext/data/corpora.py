@@ -27,6 +27,7 @@ from typing import Any, Literal, TypeVar
 
 from parlai_ext.core import (
     DATA_ERRORS,
+    JsonObject,
     UserError,
     frozen,
     option,
@@ -1149,7 +1150,7 @@ def _diasafety_answers(path: Path, system: str) -> Iterator[RecordedAnswer]:
             yield RecordedAnswer(system, prompt, single_spaced(text))
 
 
-def _answer(row: Mapping[str, Any], own: str | None, where: str) -> RecordedAnswer:
+def _answer(row: JsonObject, own: str | None, where: str) -> RecordedAnswer:
     """
     Return the answer of a line.
     """

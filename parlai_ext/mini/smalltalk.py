@@ -15,7 +15,7 @@ sentence.
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -359,7 +359,6 @@ def make_dialogue(fold: str, seed: int, index: int) -> tuple[GeneratedTurn, ...]
 # of the demo and the check of the judge use them.
 
 Turns = Sequence[GeneratedTurn]
-Corruption = Callable[['Corrupted'], str]
 
 ITEMS = tuple(x for topic in TOPICS for x in topic.items)
 WORDS = tuple(
@@ -513,7 +512,7 @@ class Corrupted:
         return pick(self.rng, GENERIC)
 
 
-TRAIN: dict[str, Corruption] = {
+TRAIN = {
     one.__name__: one
     for one in (
         Corrupted.off_topic,
@@ -528,7 +527,7 @@ TRAIN: dict[str, Corruption] = {
         Corrupted.no_detail,
     )
 }
-HELD_OUT: dict[str, Corruption] = {
+HELD_OUT = {
     'word_salad': Corrupted.word_salad,
     'generic_reply': Corrupted.generic_reply,
 }
