@@ -27,6 +27,7 @@ from typing import Any, Literal, TypeVar
 
 from parlai_ext.core import (
     DATA_ERRORS,
+    FOLDS,
     JsonObject,
     UserError,
     frozen,
@@ -464,7 +465,6 @@ class PairSource(PairColumns):
 # and the rows of CSV files with the columns ``text`` and ``label``.
 
 T = TypeVar('T')
-FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold
 FOLD_WORDS = {
     'train': 'train',

@@ -27,7 +27,6 @@ from parlai_ext.files import read_json
 
 T = TypeVar('T')
 
-FOLDS = ('train', 'valid', 'test')
 SHORTEST, LONGEST = 6, 12
 
 
