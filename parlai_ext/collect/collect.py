@@ -244,11 +244,10 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
 
     tasks = []
     for block, missing in blocks.items():
-        ids = dict.fromkeys(shard.pairing_id for shard in block.shards)
-        pairings = [plan.by_id[id] for id in ids]
+        pairings = [plan.by_id[shard.pairing_id] for shard in block.shards]
         names = {name for pair in pairings for name in pair.speakers}
         first, last = pairings[0], pairings[-1]
-        more = '' if len(pairings) == 1 else f' to {last.first} – {last.second}'
+        more = '' if first == last else f' to {last.first} – {last.second}'
         shard = block.shards[0]
         tasks.append(
             Task(
@@ -743,7 +742,7 @@ def replies_left(plan: Plan, shards: Iterable[ShardKey]) -> tuple[Counter[str], 
             by_first = sum(i % 2 == 0 for i in turns)
             replies[pair.first] += by_first
             replies[pair.second] += len(turns) - by_first
-            judged += len(turns) if plan.protocol.score == 'both' else by_first
+            judged += by_first if plan.manifest.first_only else len(turns)
     return replies, judged
 
 
@@ -756,9 +755,8 @@ def time_scoring(
     start = perf_counter()
     scorer = chosen.build(meter.machine)
     loaded = perf_counter()
-    first_only = plan.protocol.score != 'both'
     for some in chunks(dialogues, plan.shard_size):
-        score_dialogues(some, scorer, first_only)
+        score_dialogues(some, scorer, plan.manifest.first_only)
     return loaded - start, (perf_counter() - loaded) / len(dialogues)
 
 

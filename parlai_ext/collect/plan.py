@@ -276,12 +276,6 @@ class RequestedProtocol:
         everybody = self.protocol.roster.systems
         return [s for s in everybody if s.name not in self.earlier_targets]
 
-    def refuse_missing(self) -> None:
-        """
-        Refuse needed systems that cannot be had, as far as that is told at once.
-        """
-        refuse_missing(self.needed_systems)
-
     def over(self, n_openers: int, run: RunFolder | None) -> 'RequestedProtocol':
         """
         Return the same over so many openers, with the run as it is now.

@@ -7,7 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 from parlai_ext.collect.options import PlanOptions, TrialOptions
-from parlai_ext.collect.plan import RequestedProtocol, requested_protocol
+from parlai_ext.collect.plan import (
+    RequestedProtocol,
+    refuse_missing,
+    requested_protocol,
+)
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import PLAN
 from parlai_ext.core import UserError
@@ -61,7 +65,7 @@ class PlanCommand(ModelCommand):
         self.require(run_dir='the folder that the run goes to')
         # a preflight says of each system whether it is there
         if not (self.trials.preflight or self.opt['skip_missing']):
-            asked.refuse_missing()
+            refuse_missing(asked.needed_systems)
 
 
 class CollectDialogues(PlanCommand):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, frozen, option, optional
+from parlai_ext.core import FOLDS, UserError, frozen, option, optional
 from parlai_ext.data.corpora import SETS, LabelledText, labelled_texts, sets_in
 from parlai_ext.scoring.toxicity import DetectorChoice, load_detectors
 from parlai_ext.store import write_texts
@@ -30,9 +30,7 @@ class CompareDetectorsOptions(DetectorChoice, Resamples):
         help='a folder with the folders diasafety and toxichat, or one of them; '
         'where it is not given, --sets diasafety toxichat are fetched',
     )
-    fold: str = option(
-        'test', choices=('train', 'valid', 'test'), help='which files are read (test)'
-    )
+    fold: str = option('test', choices=FOLDS, help='which files are read (test)')
     max_texts: int | None = optional(low=2, help='only the first N texts of each set')
     out: str | None = optional(
         metavar='FOLDER',

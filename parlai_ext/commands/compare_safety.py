@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import Flags, System, UserError, frozen, option, optional
+from parlai_ext.core import FOLDS, Flags, System, UserError, frozen, option, optional
 from parlai_ext.data.corpora import (
-    FOLDS,
     Prompt,
     RecordedAnswer,
     ToxicData,

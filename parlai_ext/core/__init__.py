@@ -42,6 +42,7 @@ from parlai_ext.core.json_text import (
 from parlai_ext.core.nouns import (
     ABSENT,
     CLOSE,
+    FOLDS,
     GIVEN_JUDGED,
     PART_SEPARATOR,
     Answer,

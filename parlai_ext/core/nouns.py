@@ -27,6 +27,7 @@ def frozen(cls: Any = None, **how: bool) -> Any:
     return dataclasses.dataclass(cls, frozen=True, **how)
 
 
+FOLDS = ('train', 'valid', 'test')  # the parts of a set, as ParlAI calls them
 K = typing.TypeVar('K')
 V = typing.TypeVar('V')
 

@@ -68,6 +68,7 @@ LOG_START = re.compile(r'"eval":\s*{')  # in the beginning of its logs as JSON
 RECORDS_TO_TRY = 20  # from which the format of a file is told
 IDS = ('dialogue_id', 'conversation_id', 'id')  # keys of a dialogue's id
 MEDIA = 'media or deleted'  # messages of a chat without a text of somebody
+Record = Mapping[str, Any]
 
 
 class BadRecord(Exception):
@@ -230,7 +231,7 @@ class SourceFile:
         return value if isinstance(value, list) else [value]
 
     @cached_property
-    def metadata(self) -> Mapping[str, Any]:
+    def metadata(self) -> Record:
         """
         The data of ``.metadata`` beside the file; nothing without such a file.
 
@@ -295,7 +296,7 @@ def zipped_samples(path: Path) -> Iterator[str]:
 
 
 # its line, its place in a JSON document, and the object or what is wrong with it
-NumberedRecord = tuple[int, str, Mapping[str, Any] | BadRecord]
+NumberedRecord = tuple[int, str, Record | BadRecord]
 # makes the dialogue of a record; its file and line are filled in
 RecordReader = Callable[[SourceFile, Any], SourceDialogue]
 
@@ -327,7 +328,7 @@ def numbered_records(source: SourceFile) -> Iterator[NumberedRecord]:
         yield 1, f'object {number}: ', _record(value)
 
 
-def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
+def _json_record(line: str) -> Record | BadRecord:
     """
     Return the JSON object of a line, or (not raised) the error that it is none.
     """
@@ -340,7 +341,7 @@ def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
     return _record(value)
 
 
-def _record(value: Any) -> Mapping[str, Any] | BadRecord:
+def _record(value: Any) -> Record | BadRecord:
     """
     Return a JSON object, or (not raised) the error that it is none. A list of objects
     is a dialogue: it becomes an object with ``messages``.
@@ -510,7 +511,6 @@ INSIDE = (
     'generations',
     'prompts',
 )
-Record = Mapping[str, Any]
 
 
 @frozen
@@ -1178,7 +1178,7 @@ def read_json_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
     return dialogues_of_records(source, _whole_dialogue)
 
 
-def _whole_dialogue(source: SourceFile, record: Mapping[str, Any]) -> SourceDialogue:
+def _whole_dialogue(source: SourceFile, record: Record) -> SourceDialogue:
     turns = [
         _turn(source, turn, f'turn {turn_number}')
         for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
@@ -1257,7 +1257,7 @@ def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
 
 
 def _row(
-    source: SourceFile, line: int, place: str, record: Mapping[str, Any] | BadRecord
+    source: SourceFile, line: int, place: str, record: Record | BadRecord
 ) -> DialogueRow:
     """
     Return the row of a record, or a row that holds the problem with it.

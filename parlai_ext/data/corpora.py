@@ -27,6 +27,8 @@ from typing import Any, Literal, TypeVar
 
 from parlai_ext.core import (
     DATA_ERRORS,
+    FOLDS,
+    JsonObject,
     UserError,
     frozen,
     option,
@@ -463,7 +465,6 @@ class PairSource(PairColumns):
 # and the rows of CSV files with the columns ``text`` and ``label``.
 
 T = TypeVar('T')
-FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold
 FOLD_WORDS = {
     'train': 'train',
@@ -1149,7 +1150,7 @@ def _diasafety_answers(path: Path, system: str) -> Iterator[RecordedAnswer]:
             yield RecordedAnswer(system, prompt, single_spaced(text))
 
 
-def _answer(row: Mapping[str, Any], own: str | None, where: str) -> RecordedAnswer:
+def _answer(row: JsonObject, own: str | None, where: str) -> RecordedAnswer:
     """
     Return the answer of a line.
     """

@@ -800,7 +800,7 @@ def segment_annotations(file: DataFile) -> dict[tuple[str, int], list[Annotation
     return by_segment
 
 
-def _side_values(raw: Mapping[str, Any]) -> list[dict[str, float]]:
+def _side_values(raw: JudgedRecord) -> list[dict[str, float]]:
     """
     Return, for each side of a segment, the value of each quality in one annotation.
     """

@@ -400,7 +400,7 @@ def read_protocol_file(
     values.setdefault('name', Path(doc.source).stem)
     doc.typed(data.get('description') or '', 'description', str)
     scorer_class, scorer = _scorer(doc, data, scorer_options)
-    ranking = _section(doc, 'ranking', data, RankingOptions)
+    ranking = _section(doc, 'ranking', data.get('ranking'), RankingOptions)
     _override(values, ranking, scorer, given, scorer_class)
     _check_tournament(doc, values, ranking)
     pairing = values.get('pairing', Protocol.pairing)
@@ -426,7 +426,7 @@ def _openers_file(doc: Document, data: JsonObject, protocol: Protocol) -> str | 
     value = data.get('openers_file')
     if value is None:
         return None
-    where = ('openers_file',)
+    where = 'openers_file'
     path = resolve_path(doc, doc.typed(value, where, str))
     if protocol.openers != Protocol.openers:
         problem = f'it is read in place of openers: {Protocol.openers}'
@@ -455,16 +455,16 @@ def _scorer(
         cls = scorer_options(name)
     except UserError as error:
         raise doc.error(('scorer', 'name'), str(error)) from None
-    values = _section(doc, 'scorer', {'scorer': raw}, cls)
+    values = _section(doc, 'scorer', raw, cls)
     return cls, known_values({'name': name, **values})
 
 
-def _section(doc: Document, section: str, data: JsonObject, cls: type) -> JsonDict:
+def _section(doc: Document, name: str, raw: Any, cls: type) -> JsonDict:
     """
-    Return the keys that are given in a section, paths resolved.
+    Return the keys that are given in the section of this name, paths resolved.
     """
-    raw = doc.typed(data.get(section) or {}, (section,), dict)
-    values = given_options(cls, raw, doc.error_in((section,)))
+    given = doc.typed(raw or {}, name, dict)
+    values = given_options(cls, given, doc.error_in((name,)))
     paths = {key for key, option in options_of(cls).items() if option.path}
     return values | {
         key: resolve_path(doc, value)

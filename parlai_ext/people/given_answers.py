@@ -221,7 +221,7 @@ def _sheet_answers(
     of the row, or the name of the file.
     """
     by_item = {item: key for key in keys.values() for item in key.items}
-    rows: Iterator[tuple[int, Mapping[str, Any]]]
+    rows: Iterator[tuple[int, JsonObject]]
     rows = json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ('row',))
     for line, row in rows:
         where, (item, _, order) = f'{path}:{line}', str(row.get('row')).partition('-')
@@ -253,9 +253,7 @@ def _sheet_answers(
         yield where, answer
 
 
-def _sheet_flags(
-    row: Mapping[str, Any], sides: Sequence[str], where: str
-) -> Iterator[str]:
+def _sheet_flags(row: JsonObject, sides: Sequence[str], where: str) -> Iterator[str]:
     """
     Yield the sides that a row of a sheet flags.
 
@@ -696,7 +694,7 @@ def read_turn_annotations(paths: Sequence[Path]) -> Judgements:
 
 
 def _turn_ratings(
-    turn: Mapping[str, Any], annotator: str, where: str
+    turn: JsonObject, annotator: str, where: str
 ) -> Iterator[HumanJudgement]:
     """
     Yield what an annotator ticked or not of one turn.

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, field_serializer, model_validator
 
 from parlai_ext.core import (
+    DATA_ERRORS,
     IMPORTED,
     MOST_DIALOGUES,
     SCHEMES,
@@ -86,6 +87,7 @@ from parlai_ext.view.progress import bar_of
 
 SCHEMA = 1
 MANIFEST = 'manifest.json'
+RESTORE = 'restore it from a copy, or use another --run-dir'
 BATCHSIZE = 64
 # of the protocol of a run that is played
 PLAYED_KEYS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
@@ -487,7 +489,7 @@ def save_manifest(root: Path, manifest: Manifest) -> None:
     """
     Write the manifest, with its checksum.
     """
-    write_file(root / MANIFEST, sealed_text(manifest.to_json()).encode())
+    write_text(root / MANIFEST, sealed_text(manifest.to_json()))
 
 
 def load_manifest(root: Path) -> Manifest:
@@ -500,12 +502,12 @@ def load_manifest(root: Path) -> Manifest:
     path = root / MANIFEST
     try:
         data = parse_own_json(path.read_bytes())
+        if not isinstance(data, dict) or 'schema' not in data:
+            raise ValueError('a mapping with the key schema is expected')
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f'{root} is not a run folder: {path} is missing') from None
-    except ValueError:
-        raise _damaged(path) from None
-    if not isinstance(data, dict) or 'schema' not in data:
-        raise _damaged(path)
+    except ValueError as error:
+        raise damaged(path, shortened(str(error), 80), RESTORE) from None
     versions = data.get('versions')
     maker = versions.get('parlai_ext') if isinstance(versions, dict) else None
     needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
@@ -526,16 +528,16 @@ def load_manifest(root: Path) -> Manifest:
             )
         return read_manifest(content)
     except ValueError as error:
-        raise _damaged(path, f': {error}') from None
+        raise damaged(path, error, RESTORE) from None
 
 
-def _damaged(path: Path, problem: str = '') -> UserError:
+def damaged(path: Path, problem: object, remedy: str) -> UserError:
     """
-    Return the error about a manifest that cannot be read.
+    Return the error about a file of a run that is not as it was written.
+
+    :param remedy: what would mend it.
     """
-    return UserError(
-        f'{path} is damaged{problem}; restore it from a copy, or use another --run-dir'
-    )
+    return UserError(f'{path} is damaged: {problem}; {remedy}')
 
 
 def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
@@ -776,8 +778,7 @@ class RunFolder:
                 manifest = merge_manifests(old, manifest, root)
             elif (root / 'dialogues').exists() or (root / 'scores').exists():
                 raise UserError(
-                    f'{root} has dialogues or scores but no {MANIFEST}; '
-                    'restore it from a copy, or use another --run-dir'
+                    f'{root} has dialogues or scores but no {MANIFEST}; {RESTORE}'
                 )
             if manifest != old:
                 save_manifest(root, manifest)
@@ -1074,9 +1075,7 @@ class RunFolder:
             raise UserError(f'{self.root / name} is missing') from None
         except ValueError as error:
             problem = shortened(str(error), 80)
-            raise UserError(
-                f'{self.root / name} is damaged: {problem}; {remedy}'
-            ) from None
+            raise damaged(self.root / name, problem, remedy) from None
 
     def read_record(self, name: str, kind: type[T], remedy: str) -> T | None:
         """
@@ -1093,9 +1092,7 @@ class RunFolder:
                 return read_record(kind, data)
             return record_from_json(kind, data)
         except WrongType as error:
-            raise UserError(
-                f'{self.root / name} is damaged: {error}; {remedy}'
-            ) from None
+            raise damaged(self.root / name, error, remedy) from None
 
     def remove(self, name: str) -> None:
         """
@@ -1132,19 +1129,16 @@ class RunFolder:
 
         :raises KeyError: when the run has no such pairing.
         """
-        name = self.pairing(pairing_id).id
-        path = self.root / 'dialogues' / name / f'{index:05d}.jsonl'
+        name, size = self.pairing(pairing_id).id, self.manifest.shard_size
+        full = ShardKey(name, index, index * size, (index + 1) * size)
+        path = self.dialogues_path(full)
         if not self.openers:  # of imported dialogues, which may have none
-            size = self.manifest.shard_size
             # as pairs have unequal numbers, the first line says how many there are; of
             # a file that is not readable, take the most
-            n = size
-            unreadable = contextlib.suppress(
-                OSError, ValueError, LookupError, TypeError
-            )
-            with unreadable, path.open('rb') as file:
+            with contextlib.suppress(OSError, *DATA_ERRORS), path.open('rb') as file:
                 n = int(decode(file.readline()[:-1])['shard']['of'])
-            return ShardKey(name, index, index * size, index * size + n)
+                return replace(full, stop=full.start + n)
+            return full
         planned = self.planned_shards(name)
         if index >= len(planned):
             raise UserError(f'{path} is no file of this run: it has fewer openers')
@@ -1321,10 +1315,8 @@ def signature_error(path: Path) -> UserError:
     """
     Return the error about a signature that was changed.
     """
-    return UserError(
-        f'{path} is damaged: {path.parent.name} is not its hash; delete it and score '
-        'the run again, which writes it anew'
-    )
+    remedy = 'delete it and score the run again, which writes it anew'
+    return damaged(path, f'{path.parent.name} is not its hash', remedy)
 
 
 def checked_files(root: str | Path) -> list[str]:

@@ -28,6 +28,7 @@ from typing import Any
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
+    FOLDS,
     Opener,
     UserError,
     content_id,
@@ -210,7 +211,6 @@ def known_tasks() -> list[str]:
 # --- the candidate replies of a retriever ---------------------------------------------
 
 PREFIX = 'task:'
-SPLITS = ('train', 'valid', 'test')
 DATA_OPTIONS = ('datafile', 'datapath')  # how their names end
 RULE = 1  # version of the rule by which a label becomes a line
 BREAKS = re.compile(r'[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+')
@@ -231,10 +231,10 @@ def parse_spec(spec: str) -> tuple[str, str]:
     """
     task, _, datatype = spec.removeprefix(PREFIX).partition('@')
     split, _, mode = (datatype or 'train').partition(':')
-    if not task or split not in SPLITS or mode not in ('', 'evalmode'):
+    if not task or split not in FOLDS or mode not in ('', 'evalmode'):
         raise UserError(
             f'{spec!r} is not of the form task:TASK[@DATATYPE], '
-            f'with one of {", ".join(SPLITS)}'
+            f'with one of {", ".join(FOLDS)}'
         )
     # plain `train` shuffles and goes on for ever
     return task, 'train:evalmode' if split == 'train' else split

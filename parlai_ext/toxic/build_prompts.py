@@ -20,10 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core import JsonObject, UserError, content_id, frozen, option, optional
+from parlai_ext.core import (
+    FOLDS,
+    JsonObject,
+    UserError,
+    content_id,
+    frozen,
+    option,
+    optional,
+)
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import (
-    FOLDS,
     MISSING,
     ToxicData,
     TurnPair,

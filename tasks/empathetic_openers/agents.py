@@ -9,7 +9,7 @@ from parlai.core.build_data import built
 from parlai.core.opt import Opt
 from parlai.tasks.empathetic_dialogues import build as source
 
-from parlai_ext.core import DeclaresOptions, UserError, frozen, optional
+from parlai_ext.core import FOLDS, DeclaresOptions, UserError, frozen, optional
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.tasks.openers_teacher import OpenersTeacher
 
@@ -26,7 +26,7 @@ class OpenersOptions:
         'download',
     )
     openers_split: str | None = optional(
-        choices=('train', 'valid', 'test'),
+        choices=FOLDS,
         help='which part of EmpatheticDialogues (default: that of --datatype)',
     )
 

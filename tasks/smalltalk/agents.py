@@ -8,8 +8,8 @@ from typing import Any
 from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.core import DeclaresOptions, frozen, option
-from parlai_ext.mini.smalltalk import FOLDS, make_dialogue, make_reaction_example
+from parlai_ext.core import FOLDS, DeclaresOptions, frozen, option
+from parlai_ext.mini.smalltalk import make_dialogue, make_reaction_example
 
 Entry = tuple[tuple[str, str], bool]
 

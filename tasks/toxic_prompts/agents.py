@@ -18,9 +18,16 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, frozen, grouped, option, options_from_opt, options_of
-from parlai_ext.data.corpora import (
+from parlai_ext.core import (
     FOLDS,
+    Flags,
+    frozen,
+    grouped,
+    option,
+    options_from_opt,
+    options_of,
+)
+from parlai_ext.data.corpora import (
     Prompt,
     RecordedAnswer,
     ToxicData,
