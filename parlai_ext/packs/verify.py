@@ -47,7 +47,6 @@ from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outsid
 from parlai_ext.store import SCORER_FILE, RunFolder, ScorerRecord, dialogue_id, pairings
 from parlai_ext.view import count_of
 
-PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'
 DIGEST = re.compile('[0-9a-f]{64}')
 # what a pack without texts cannot show
 NEEDS_TEXT = ('baselines', 'baseline_reference')
@@ -68,7 +67,7 @@ class PackFinding:
 
     about: str
     text: str
-    state: str = SELF_REPORTED
+    state: str = 'self-reported'
     problems: tuple[str, ...] = ()
 
 
@@ -76,7 +75,7 @@ def finding_of(about: str, proven: str, problems: Sequence[str]) -> PackFinding:
     """
     Return the finding of a check that was made.
     """
-    state = WRONG if problems else PROVEN
+    state = 'wrong' if problems else 'proven'
     text = count_of(len(problems), 'problem') if problems else proven
     return PackFinding(about, text, state, tuple(problems))
 
