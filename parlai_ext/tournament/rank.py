@@ -54,7 +54,7 @@ def with_tournament(
     """
     if not scores.options.is_tournament:
         return ranking
-    tables, seed = scores.tables, scores.plan.protocol.seed
+    tables, seed = scores.tables, scores.run.plan.protocol.seed
     result = play_tournament(tables, scores.options, reference, seed)
     rating, name = result.chosen_rating, result.name
     standings = rating_standings(result, tables, scores.ranked.tolist())
