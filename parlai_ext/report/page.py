@@ -267,10 +267,12 @@ def read_page_dialogues(
         scored = [store.by_dialogue(shard) if chosen else {} for store in stores]
         pairing = run.pairing(shard.pairing_id)
         names = target_and_partner(pairing, run.manifest)
+        unjudged = run.manifest.first_only or names[1] in run.manifest.partners
         dialogues += (
             {
                 **dialogue_data(dialogue, names),
-                'both': are_both_judged(names, run.manifest),
+                # two systems talk, and the second one is judged, too
+                'both': names[0] != names[1] and not unjudged,
                 'why': reasons[dialogue.id],
                 'scored': [
                     scored_data(dialogue, by_id.get(dialogue.id), names, one, own)
@@ -374,14 +376,6 @@ def dialogues_with_sides(
     for dialogue, scored in run.scores(signature).scored_dialogues():
         pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
         yield dialogue, scored, list(dict.fromkeys((pair, pair[::-1])))
-
-
-def are_both_judged(names: tuple[str, str], manifest: Manifest) -> bool:
-    """
-    True if two systems talk, and the second one is judged, too.
-    """
-    is_partner = names[1] in manifest.partners
-    return names[0] != names[1] and not (is_partner or manifest.first_only)
 
 
 def dimensions_won(

@@ -6,6 +6,7 @@ What is decided depends on the stored scores alone: a run that was killed decide
 same when it goes on, and whoever ranks its scores finds the same decisions.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, compress, pairwise
@@ -107,8 +108,8 @@ def scores_by_opener(
     tables, ranked = scores.tables, scores.ranked
     name = chosen_dimension(tables.scores, wanted, '--stop-dimension')
     means = known_means(fold_games(tables.scores[name], tables.games_per_opener))
-    n_pairs = len(ranked) * (len(ranked) - 1) // 2
-    return name, means[ranked], list(compress(tables.systems, ranked)), n_pairs
+    systems = list(compress(tables.systems, ranked))
+    return name, means[ranked], systems, math.comb(len(ranked), 2)
 
 
 def write_stopping(run: RunFolder, stopping: Stopping) -> None:
