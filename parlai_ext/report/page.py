@@ -595,13 +595,13 @@ def method_section(view: RankingView) -> Section:
     Return the section with protocol, roster, signature, versions and the commands of a
     run.
     """
-    ranking, scorer = view.ranking, view.scorer
-    protocol = view.manifest.protocol.model_dump(exclude_unset=True)
+    ranking, scorer, manifest = view.ranking, view.scorer, view.run.manifest
+    protocol = manifest.protocol.model_dump(exclude_unset=True)
     if scorer is not None:
         protocol['scorer'] = scorer.config
         protocol['ranking'] = scorer.ranking or protocol.get('ranking')
     data = {
-        'command': command(ranking.protocol, view.manifest),
+        'command': command(ranking.protocol, manifest),
         'scorer': scorer_name(ranking.scorer_signature),
         'protocol': {
             key: value
@@ -683,10 +683,6 @@ SECTIONS = (
 )
 # what speaks against a ranking of a run
 DOUBTS = 'parlai_ext.audit.section:audit_doubts'
-FED_EVIDENCE = (
-    'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
-)
-OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
 # of the file of pairs: the names of a pair, then the fields of a `SystemDifference`
 PAIR_COLUMNS = (
     'dimension',
@@ -770,7 +766,10 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> JsonObject:
         for pair in combinations(own.cells, 2)
         if pair in own.pairs
     ]
-    is_fed = scorer_name(ranking.scorer_signature) == 'fed'
+    evidence = 'The numbers from which the scorer made its scores.'
+    if scorer_name(ranking.scorer_signature) == 'fed':
+        evidence = 'Log-probability of each follow-up as the next utterance; '
+        evidence += 'nearer 0 is likelier.'
     return {
         'id': view.id,
         'name': view.name,
@@ -782,7 +781,7 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> JsonObject:
             for name in ranking.dimensions
         ],
         'labels': labels,
-        'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
+        'evidence': evidence,
         # in lines, since a long text is cut
         'leaderboard': file_table(ranking).csv().splitlines(keepends=True),
         'pairs': [PAIR_COLUMNS, *pairs],
@@ -840,11 +839,10 @@ def view_of_ranking(
     seconds = None if folder else seconds_per_scored_dialogue(run)
     return RankingView(
         ranking,
-        run.manifest,
+        run,
         dimension_details(run, ranking, tables),
         name=', '.join(words),
         scorer=about if folder else None,
         speed=None if seconds is None else f'{duration(seconds)} for each dialogue',
         doubts=resolve_name(DOUBTS)(run, ranking, folder),
-        run=run,
     )

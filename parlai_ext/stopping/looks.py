@@ -284,7 +284,6 @@ SETTLED, SETTLED_IN_HALF, TIED = map(
     float, np.ravel(scipy.special.ndtri([POWER, 0.5, (1 + POWER) / 2]))
 )
 SHARES = {'sequential': SETTLED, 'sequential_half': SETTLED_IN_HALF, 'tie': TIED}
-TOO_MANY = f'>{MOST_OPENERS:,}'
 # what needs so many openers for all pairs, by the field of a `PairPlan`
 RUNS = {
     'fixed': 'a fixed run',
@@ -459,4 +458,4 @@ def plan_lines(scores: RunScores, difference: float | None) -> list[str]:
 
 
 def _count(n: int | None) -> str:
-    return TOO_MANY if n is None else rough_count(n).removeprefix('about ')
+    return f'>{MOST_OPENERS:,}' if n is None else rough_count(n).removeprefix('about ')

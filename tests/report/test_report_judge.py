@@ -3,6 +3,7 @@ What a judge's check does to the headline, and the card of a judge.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import file_table, leaderboard_csv, terminal_report
 from parlai_ext.report.view import RankingView
 from parlai_ext.results.ranking import JudgeCard, Nearness, Ranking, to_json
+from parlai_ext.store import RunFolder
 from tests.support.check_example import FAILS, PASSES, WEAK, example_card, example_check
 from tests.support.report_example import agreement, example_ranking
 from tests.support.store_samples import sample_manifest
@@ -28,7 +30,8 @@ def ranking_with(overall, fluency=PASSES, **changed):
 
 
 def page_of(ranking, **options):
-    views = [RankingView(ranking, sample_manifest(), **options)]
+    run = RunFolder(Path('no run'), sample_manifest())
+    views = [RankingView(ranking, run, **options)]
     return render_rankings(views, PageDialogues((), 0, ((),)))
 
 
