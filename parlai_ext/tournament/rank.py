@@ -40,7 +40,6 @@ from parlai_ext.results.ranking import (
 SUM_OF_RANKS = 'sum_of_ranks'
 # shown beside the rating that ranks
 SHOWN_RATINGS = ('openskill', 'bradley_terry', *FOOTBALL)
-NO_INTERVAL = 'no interval: a rating is of the whole tournament'
 
 
 def with_tournament(
@@ -237,4 +236,6 @@ def rating_agreement(
     )
     if agreement.kendall.value is None:
         return replace(agreement, reason=reason or agreement.reason)
-    return replace(agreement, reason=NO_INTERVAL)
+    return replace(
+        agreement, reason='no interval: a rating is of the whole tournament'
+    )
