@@ -236,6 +236,4 @@ def rating_agreement(
     )
     if agreement.kendall.value is None:
         return replace(agreement, reason=reason or agreement.reason)
-    return replace(
-        agreement, reason='no interval: a rating is of the whole tournament'
-    )
+    return replace(agreement, reason='no interval: a rating is of the whole tournament')
