@@ -265,7 +265,6 @@ REST = 'rest'
 # what the choice of partners and openers could change in a ranking; with one partner or
 # one opener a part of it cannot be told from the rest
 WITH_SYSTEM = ('system × partner', 'system × opener')
-TIMES = ' × '
 
 
 @frozen
@@ -378,7 +377,7 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
         return None
     estimates = np.linalg.solve(equations, right)
     return {
-        REST if len(effect) == values.ndim else TIMES.join(names[k] for k in effect): (
+        REST if len(effect) == values.ndim else ' × '.join(names[k] for k in effect): (
             float(estimate)
         )
         for effect, estimate in zip(effects, estimates, strict=True)

@@ -252,11 +252,13 @@ class Audited:
     there as in `ScoreTables`. `own_place` says of each opponent which of the systems it
     is, or `NO_SYSTEM`. Targets without a rank are neither systems nor opponents here.
 
+    :param plan: of the run, with systems that the user named in place of its own.
     :param folder: the folder of the run that this scorer's ranking lies in.
     :param asked: what is audited, and how much is played anew for it.
     """
 
     scores: RunScores
+    plan: Plan
     folder: str
     asked: AuditOptions
     dimension: str
@@ -271,13 +273,6 @@ class Audited:
         The run folder.
         """
         return self.scores.run
-
-    @property
-    def plan(self) -> Plan:
-        """
-        The plan of the run.
-        """
-        return self.scores.plan
 
     @cached_property
     def families(self) -> dict[str, str]:
@@ -474,11 +469,12 @@ def read_audited(
     systems = tuple(compress(tables.systems, ranked))
     left_out = set(tables.systems) - set(systems)
     opponents = tuple(name for name in tables.opponents if name not in left_out)
-    plan, roster = scores.plan, scores.plan.roster
+    plan, roster = run.plan, run.plan.roster
     roster = roster.replaced({one.name: one for one in (*roster.systems, *named)})
     plan = replace(plan, protocol=replace(plan.protocol, roster=roster))
     return Audited(
-        replace(scores, plan=plan),
+        scores,
+        plan,
         folder,
         options,
         dimension,

@@ -111,7 +111,7 @@ def audit_section(view: RankingView) -> Section | None:
 
     :raises UserError: when the audit's file is damaged.
     """
-    if view.run is None or view.scorer is not None:
+    if view.scorer is not None:
         return None
     audit = read_audit(view.run)
     if audit is None:

@@ -37,7 +37,6 @@ from parlai_ext.view import Column, IntervalColumn, Table, number_column
 
 T = TypeVar('T')
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
-MAIN = 'main score'
 MOST_REASONS = 3  # for which items have no score, that a row tells
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
 Numbers = Sequence[float | None]  # of the items of a set; `None` where one has none
@@ -178,7 +177,7 @@ def agreement_rows(
                 result.about.label,
                 name,
                 level,
-                MAIN,
+                'main score',
                 judged_set.overall or judged_set.qualities[0],
                 is_main=True,
                 is_overall=judged_set.overall is not None,

@@ -46,7 +46,6 @@ from parlai_ext.view.progress import bar_of
 ALL_SETS = 'all sets'
 OVERALL, EACH = 'overall', 'each'  # what may be compared, beside a quality's name
 FEWEST_ITEMS = 10
-NOT_INDEPENDENT = 'items of one {} are alike; the test needs independent ones'
 
 Pair = tuple[str, str]
 Place = tuple[str, str]  # a set and a quality
@@ -335,7 +334,8 @@ class ComparedScorers:
                 p_values = self.test(table) if known else []
                 reason = None
                 if one.unit != 'item':
-                    reason = NOT_INDEPENDENT.format(one.unit)
+                    alike = f'items of one {one.unit} are alike'
+                    reason = f'{alike}; the test needs independent ones'
                 for (pair, own), p in zip(known.items(), p_values, strict=True):
                     rows.append(_difference(pair, place, [[own]], own.parts, p, reason))
                 bar.update()

@@ -103,11 +103,7 @@ from parlai_ext.view.progress import bar_of
 
 BATCH = 32  # items, at most, that a killed bench has to score again
 SCORES = 'scores'
-OTHERS_ONLY = 'the bench file has this set scored by other scorers only'
-OTHER_SETS_ONLY = 'the bench file has this scorer score other sets only'
-PAIRS_ONLY = 'it compares two responses; the items of a judged set are single ones'
 DIMENSION = OVERALL.capitalize()
-NOT_RANKED = 'a member of the mean rank has no score for it'
 # printed beside every other scorer
 TRIVIAL = ('length', 'distinct', 'repetition', 'overlap')
 MEAN_RANK = 'mean_rank'  # what stands for the scorer's name in a mean of ranks
@@ -594,11 +590,13 @@ class _ScorerWork:
         """
         scorer, variant = self.work.scorer, self.variant
         if choice.scorers and variant.label not in choice.scorers:
-            return OTHERS_ONLY
+            return 'the bench file has this set scored by other scorers only'
         if variant.sets and name not in map(set_name, variant.sets):
-            return OTHER_SETS_ONLY
+            return 'the bench file has this scorer score other sets only'
         if scorer.level == 'pair':
-            return PAIRS_ONLY
+            return (
+                'it compares two responses; the items of a judged set are single ones'
+            )
         for need in scorer.needs:
             if not any(getattr(item, need) for item in judged_set.items):
                 return f'it needs {need}, which this set does not have'
@@ -784,5 +782,6 @@ def _mean_ranks(
     means = ((ranks - 0.5) / np.maximum(counts, 1)).mean(axis=0)
     known = [float(mean) if np.isfinite(mean) else None for mean in means]
     missing = known.count(None)
-    reasons = {NOT_RANKED: missing} if missing else {}
+    reason = 'a member of the mean rank has no score for it'
+    reasons = {reason: missing} if missing else {}
     return SetScores([{DIMENSION: value} for value in known], reasons)

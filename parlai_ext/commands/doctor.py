@@ -20,7 +20,6 @@ from parlai_ext.core import JsonObject, frozen, parse_json
 
 PARLAI = '1.7.2'
 PYTHON = '3.11'  # the one with which the tests were run; `setup.py` refuses others
-OLD_SETUPTOOLS = "'setuptools<80.9'"
 PIP = f'{sys.executable} -m pip install'
 # prints the folder that hides our `parlai_internal` from `parlai`, or nothing
 FIND_HIDING_FOLDER = """
@@ -141,7 +140,7 @@ def check_packages() -> Iterator[Fault]:
     version = version_of('setuptools')
     if version and import_problem('pkg_resources'):
         problem = f'setuptools {version} is too new: `parlai` imports its pkg_resources'
-        yield Fault(f'{problem}, gone since 82', f'{PIP} {OLD_SETUPTOOLS}')
+        yield Fault(f'{problem}, gone since 82', f"{PIP} 'setuptools<80.9'")
     version = version_of('parlai')
     install = f'{PIP} --no-deps parlai=={PARLAI}'
     if version is None:

@@ -458,7 +458,7 @@ def render_sides(first: Side, other: Side) -> str:
             for number, side in ((1, first), (2, other))
         )
     sides = first, other
-    views = [RankingView(one.ranking, one.run.manifest) for one in sides]
+    views = [RankingView(one.ranking, one.run) for one in sides]
     boards = {
         name: system_table(first, other, name)
         for name in first.ranking.dimensions

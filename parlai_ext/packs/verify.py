@@ -44,10 +44,15 @@ from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
-from parlai_ext.store import SCORER_FILE, RunFolder, ScorerRecord, dialogue_id, pairings
+from parlai_ext.store import (
+    SCORER_FILE,
+    ScorerRecord,
+    ScoreStore,
+    dialogue_id,
+    pairings,
+)
 from parlai_ext.view import count_of
 
-PROVEN, WRONG, SELF_REPORTED = 'proven', 'wrong', 'self-reported'
 DIGEST = re.compile('[0-9a-f]{64}')
 # what a pack without texts cannot show
 NEEDS_TEXT = ('baselines', 'baseline_reference')
@@ -68,7 +73,7 @@ class PackFinding:
 
     about: str
     text: str
-    state: str = SELF_REPORTED
+    state: str = 'self-reported'
     problems: tuple[str, ...] = ()
 
 
@@ -76,7 +81,7 @@ def finding_of(about: str, proven: str, problems: Sequence[str]) -> PackFinding:
     """
     Return the finding of a check that was made.
     """
-    state = WRONG if problems else PROVEN
+    state = 'wrong' if problems else 'proven'
     text = count_of(len(problems), 'problem') if problems else proven
     return PackFinding(about, text, state, tuple(problems))
 
@@ -106,13 +111,13 @@ def content_findings(pack: Pack) -> Iterator[PackFinding]:
     yield part_finding(pack, 'dialogues', proven, dialogue_problems(pack))
     baselines = ', but for trivial baselines, which need the text'
     ranked = f'follows from the scores{baselines if pack.index.withheld_text else ""}'
-    for signature in pack.signatures:
-        name = scorer_name(signature)
+    for store in map(run.scores, pack.signatures):
+        name = scorer_name(store.signature)
         proven = f'{name}: each judged utterance has one in each dimension'
-        yield part_finding(pack, 'scores', proven, score_problems(run, signature))
-        problems = ranking_problems(pack, signature)
+        yield part_finding(pack, 'scores', proven, score_problems(store))
+        problems = ranking_problems(pack, store.signature)
         yield part_finding(pack, 'ranking', f'{name}: {ranked}', problems)
-        yield judge_finding(pack, signature)
+        yield judge_finding(pack, store)
 
 
 def part_finding(
@@ -132,16 +137,16 @@ def part_finding(
     return finding_of(about, proven, problems)
 
 
-def judge_finding(pack: Pack, signature: str) -> PackFinding:
+def judge_finding(pack: Pack, store: ScoreStore) -> PackFinding:
     """
     Return what is known of the check of a judge, whose counts are taken as they are.
     """
-    about, name = 'judge check', scorer_name(signature)
-    problems = judge_problems(pack.run, signature)
+    about, name = 'judge check', scorer_name(store.signature)
+    problems = judge_problems(store)
     finding = part_finding(pack, about, '', (f'{name}: {line}' for line in problems))
     if finding.problems:
         return finding
-    check = read_check(pack.run.scores(signature))
+    check = read_check(store)
     if check is None:
         return PackFinding(about, f'{name}: none; this judge is unchecked')
     by_outcome = grouped((own.outcome, d) for d, own in check.dimensions.items())
@@ -149,19 +154,18 @@ def judge_finding(pack: Pack, signature: str) -> PackFinding:
     return replace(finding, text=f'{name}: {outcomes}; follows from its counts')
 
 
-def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
+def judge_problems(store: ScoreStore) -> Iterator[str]:
     """
     Yield where the check of a judge is not that of these scores, or its outcomes do not
     follow from its counts.
     """
-    store = run.scores(signature)
     check = read_check(store)
     if check is None:
         return
-    if check.signature != signature:
-        both = f'{check.signature:.80}, not {signature:.80}'
+    if check.signature != store.signature:
+        both = f'{check.signature:.80}, not {store.signature:.80}'
         yield f'it is the check of other scores: {both}'
-    if shards := run.dialogue_shards():
+    if shards := store.run.dialogue_shards():
         of_scores = {s.dimension for one in store.read(shards[0]) for s in one.scores}
         if {*check.dimensions} != of_scores:
             ours, others = (', '.join(sorted(n)) for n in (check.dimensions, of_scores))
@@ -332,13 +336,12 @@ def _dialogue_problem(
     return OPENER if given != opener.utterances[:num_turns] else None
 
 
-def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
+def score_problems(store: ScoreStore) -> Iterator[str]:
     """
     Yield where scores are not those that a scorer gives to these dialogues: one of each
     judged utterance (or of each judged speaker) in each dimension, and no others.
     """
-    store = run.scores(signature)
-    expected = ExpectedScores(run, signature)
+    run, expected = store.run, ExpectedScores(store)
     for shard in run.dialogue_shards():
         place = f'scores/{store.root.name}/{shard.file}'
         dialogues = run.read_dialogues(shard)
@@ -368,10 +371,10 @@ class ExpectedScores:
     in all dialogues.
     """
 
-    def __init__(self, run: RunFolder, signature: str):
-        self.include_given = signature.endswith(GIVEN_JUDGED)
-        self.first_only = run.manifest.first_only
-        self.unjudged = run.manifest.people
+    def __init__(self, store: ScoreStore):
+        manifest = store.run.manifest
+        self.include_given = store.signature.endswith(GIVEN_JUDGED)
+        self.first_only, self.unjudged = manifest.first_only, manifest.people
         self.ways: dict[str, set[str]] = {}  # by dimension, those not ruled out
 
     def problem_of(self, dialogue: Dialogue, scores: Sequence[Score]) -> str | None:

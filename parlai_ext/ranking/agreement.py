@@ -644,9 +644,9 @@ def fleiss_kappa(
     :param groups: the group of each unit: units of a group, such as those about one
         prompt, are drawn together for the interval. Without it each unit is one.
     """
-    shared, annotators, reason = _shared(annotations)
+    shared, sizes, reason = _shared(annotations)
     if reason:
-        return AnnotatorAgreement(None, len(shared), len(annotators), reason=reason)
+        return AnnotatorAgreement(None, *sizes, reason=reason)
     values = sorted({value for given in shared.values() for value in given.values()})
     counts = np.array(
         [[list(given.values()).count(v) for v in values] for given in shared.values()]
@@ -660,16 +660,18 @@ def fleiss_kappa(
     drawn = np.concatenate([weights @ columns for weights in resamples])
     value = _kappas(columns.sum(axis=0)[None])
     deviations = (_kappas(drawn) - value)[:, None]
-    sizes = np.array([len(set(own))]), np.array([len(annotators)])
-    resampled = Draws(value, deviations, deviations, *sizes)
+    counted = np.array([len(set(own))]), np.array([sizes[1]])
+    resampled = Draws(value, deviations, deviations, *counted)
     [ends] = known_intervals(resampled)
-    return AnnotatorAgreement(float(value[0]), len(shared), len(annotators), *ends)
+    return AnnotatorAgreement(float(value[0]), *sizes, *ends)
 
 
-def _shared(annotations: Annotations) -> tuple[Annotations, set[str], str | None]:
+def _shared(
+    annotations: Annotations,
+) -> tuple[Annotations, tuple[int, int], str | None]:
     """
-    Return the units of two annotators or more, these annotators, and why nothing can be
-    said of their agreement.
+    Return the units of two annotators or more, the numbers of these and of their
+    annotators, and why nothing can be said of their agreement.
     """
     shared = {unit: given for unit, given in annotations.items() if len(given) > 1}
     annotators = {name for given in shared.values() for name in given}
@@ -678,7 +680,7 @@ def _shared(annotations: Annotations) -> tuple[Annotations, set[str], str | None
         reason = 'no unit has annotations of two annotators'
     elif len({value for given in shared.values() for value in given.values()}) < 2:
         reason = 'all annotations are equal'
-    return shared, annotators, reason
+    return shared, (len(shared), len(annotators)), reason
 
 
 def _kappas(sums: Floats) -> Floats:
@@ -700,8 +702,7 @@ def krippendorff_alpha(
     """
     Return Krippendorff's alpha of annotations: unit -> annotator -> value.
     """
-    shared, annotators, reason = _shared(annotations)
-    sizes = len(shared), len(annotators)
+    shared, sizes, reason = _shared(annotations)
     if reason:
         return AnnotatorAgreement(None, *sizes, reason=reason, level=level)
     import pandas as pd

@@ -268,8 +268,7 @@ def draw_ratios(
         np.array([(number.sum(axis=axis) > 0).sum() for number in counts])
         for axis in (1, 0)
     )
-    single = num_partners < FEWEST_PARTNERS
-    sampled[:, single] = fixed[:, single]
+    sampled = np.where(num_partners < FEWEST_PARTNERS, fixed, sampled)
     return Draws(means, fixed, sampled, num_openers, num_partners)
 
 
@@ -321,8 +320,7 @@ def draw_means(values: Floats, sampling: Sampling) -> Draws:
                 sampled[rows, t] = (sums * partners).sum(axis=1) / of_partners
     openers_seen = distinct_openers(scored, sampling.games_per_opener)
     partners_seen = scored.any(axis=2).sum(axis=1)
-    single = partners_seen < FEWEST_PARTNERS
-    sampled[:, single] = fixed[:, single]
+    sampled = np.where(partners_seen < FEWEST_PARTNERS, fixed, sampled)
     return Draws(means, fixed, sampled, openers_seen, partners_seen, sampling.partners)
 
 

@@ -39,10 +39,6 @@ CLOSE_IN_DRAWS = 1e-6  # far below what a bootstrap can tell apart
 NORMAL_BOUND = 1.96
 FOOTBALL = {'3-1-0': 3, '2-1-0': 2}
 OPENSKILL, TRUESKILL, BRADLEY_TERRY = 'openskill', 'trueskill', 'bradley_terry'
-NO_TRUESKILL = (
-    'rating trueskill: the package is not installed; pip install trueskill (free for '
-    'non-commercial use only)'
-)
 
 
 @frozen(kw_only=True)
@@ -139,7 +135,10 @@ def _why_undefined(results: Tournament, method: str, wins: Floats) -> str | None
     strengths only a chain of games that joins all systems.
     """
     if _is_missing(method):
-        return NO_TRUESKILL
+        return (
+            'rating trueskill: the package is not installed; pip install trueskill '
+            '(free for non-commercial use only)'
+        )
     if method in FOOTBALL or len(results.systems) < 2 or not results.compared_games:
         return results.incomplete()
     num_groups, group = scipy.sparse.csgraph.connected_components(wins)

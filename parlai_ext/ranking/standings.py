@@ -163,7 +163,7 @@ def separation(
     size = len(systems)
     if size < 2:
         return None
-    n_pairs, n_apart = size * (size - 1) // 2, int(better.sum())
+    n_pairs, n_apart = math.comb(size, 2), int(better.sum())
     not_apart = [k for k in range(1, size) if not better[0, k]]
     claimed = [k for k in not_apart if not is_floor(systems[k])]
     rivals = (claimed[-1:] if not n_apart else []) + claimed[:1]

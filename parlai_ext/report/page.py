@@ -266,10 +266,12 @@ def read_page_dialogues(
         scored = [store.by_dialogue(shard) if chosen else {} for store in stores]
         pairing = run.pairing(shard.pairing_id)
         names = target_and_partner(pairing, run.manifest)
+        unjudged = run.manifest.first_only or names[1] in run.manifest.partners
         dialogues += (
             {
                 **dialogue_data(dialogue, names),
-                'both': are_both_judged(names, run.manifest),
+                # two systems talk, and the second one is judged, too
+                'both': names[0] != names[1] and not unjudged,
                 'why': reasons[dialogue.id],
                 'scored': [
                     scored_data(dialogue, by_id.get(dialogue.id), names, one, own)
@@ -373,14 +375,6 @@ def dialogues_with_sides(
     for dialogue, scored in run.scores(signature).scored_dialogues():
         pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
         yield dialogue, scored, list(dict.fromkeys((pair, pair[::-1])))
-
-
-def are_both_judged(names: tuple[str, str], manifest: Manifest) -> bool:
-    """
-    True if two systems talk, and the second one is judged, too.
-    """
-    is_partner = names[1] in manifest.partners
-    return names[0] != names[1] and not (is_partner or manifest.first_only)
 
 
 def dimensions_won(
@@ -600,13 +594,13 @@ def method_section(view: RankingView) -> Section:
     Return the section with protocol, roster, signature, versions and the commands of a
     run.
     """
-    ranking, scorer = view.ranking, view.scorer
-    protocol = view.manifest.protocol.model_dump(exclude_unset=True)
+    ranking, scorer, manifest = view.ranking, view.scorer, view.run.manifest
+    protocol = manifest.protocol.model_dump(exclude_unset=True)
     if scorer is not None:
         protocol['scorer'] = scorer.config
         protocol['ranking'] = scorer.ranking or protocol.get('ranking')
     data = {
-        'command': command(ranking.protocol, view.manifest),
+        'command': command(ranking.protocol, manifest),
         'scorer': scorer_name(ranking.scorer_signature),
         'protocol': {
             key: value
@@ -688,10 +682,6 @@ SECTIONS = (
 )
 # what speaks against a ranking of a run
 DOUBTS = 'parlai_ext.audit.section:audit_doubts'
-FED_EVIDENCE = (
-    'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
-)
-OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
 # of the file of pairs: the names of a pair, then the fields of a `SystemDifference`
 PAIR_COLUMNS = (
     'dimension',
@@ -775,7 +765,10 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> JsonObject:
         for pair in combinations(own.cells, 2)
         if pair in own.pairs
     ]
-    is_fed = scorer_name(ranking.scorer_signature) == 'fed'
+    evidence = 'The numbers from which the scorer made its scores.'
+    if scorer_name(ranking.scorer_signature) == 'fed':
+        evidence = 'Log-probability of each follow-up as the next utterance; '
+        evidence += 'nearer 0 is likelier.'
     return {
         'id': view.id,
         'name': view.name,
@@ -787,7 +780,7 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> JsonObject:
             for name in ranking.dimensions
         ],
         'labels': labels,
-        'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
+        'evidence': evidence,
         # in lines, since a long text is cut
         'leaderboard': file_table(ranking).csv().splitlines(keepends=True),
         'pairs': [PAIR_COLUMNS, *pairs],
@@ -845,11 +838,10 @@ def view_of_ranking(
     seconds = None if folder else seconds_per_scored_dialogue(run)
     return RankingView(
         ranking,
-        run.manifest,
+        run,
         dimension_details(run, ranking, tables),
         name=', '.join(words),
         scorer=about if folder else None,
         speed=None if seconds is None else f'{duration(seconds)} for each dialogue',
         doubts=resolve_name(DOUBTS)(run, ranking, folder),
-        run=run,
     )

@@ -18,7 +18,7 @@ from parlai_ext.ranking.standings import (
     spreads,
 )
 from parlai_ext.results.ranking import Ranking, ScoreTables
-from parlai_ext.store import Manifest, RunFolder, ScorerRecord
+from parlai_ext.store import RunFolder, ScorerRecord
 
 PAGE = 'report.html'  # of a run
 
@@ -64,17 +64,15 @@ class RankingView:
     :param scorer: the record of another scorer than the protocol's (see `page`).
     :param speed: how fast the judge scored, in words, where that is known.
     :param doubts: what speaks against it, by dimension.
-    :param run: where its files are; `None` if there are no such files.
     """
 
     ranking: Ranking
-    manifest: Manifest
+    run: RunFolder
     details: Mapping[str, DimensionDetails] = field(default_factory=dict)
     name: str = ''
     scorer: ScorerRecord | None = None
     speed: str | None = None
     doubts: Doubts = field(default_factory=dict)
-    run: RunFolder | None = None
 
     @property
     def id(self) -> str:

@@ -81,7 +81,6 @@ from parlai_ext.view.page import terminal_notes
 
 # the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
 MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')
-KINDS = {'judge': 'likelihood'}
 # hashes and names of classes; the whole signature is in the recipe of the page
 LEFT_OUT = ('content', 'reads', 'system', 'agent', 'model')
 
@@ -149,7 +148,7 @@ def judge_card(
         settings,
         tuple(
             CardModel(
-                KINDS.get(kind, kind),
+                'likelihood' if kind == 'judge' else kind,
                 getattr(known, 'name', None),
                 getattr(known, 'num_parameters', None),
                 {k: v for k, v in _signature_fields(text).items() if k not in LEFT_OUT},
@@ -596,6 +595,13 @@ class ScoreTables:
             if score.value is None:
                 self.reasons[score.reason] += 1
 
+    def failed_share(self, name: str) -> float:
+        """
+        Return which share of its dialogues a system broke off.
+        """
+        reasons = self.failures.get(name, Counter())
+        return reasons.total() / max(1, self.n_played[name])
+
     def cells(
         self, values: np.ndarray, systems: Sequence[str], opponents: Sequence[str]
     ) -> np.ndarray:
@@ -887,7 +893,6 @@ class RunScores:
 
     run: RunFolder
     scorer_signature: str
-    plan: Plan
     options: RankingOptions
     tables: ScoreTables
     missing: MissingScores | None
@@ -899,7 +904,7 @@ class RunScores:
         """
         How means are drawn anew for intervals.
         """
-        options, seed = self.options, self.plan.protocol.seed
+        options, seed = self.options, self.run.plan.protocol.seed
         games = self.tables.games_per_opener
         return Sampling(options.bootstraps, seed, options.partners, games)
 
@@ -994,18 +999,18 @@ def read_run_scores(
     missing = missing_scores(
         run.scores(scorer_signature), tables, options.max_failed_share
     )
-    failed = [sum(tables.failures.get(n, {}).values()) for n in tables.systems]
-    played = [max(1, tables.n_played[name]) for name in tables.systems]
-    ranked = np.array(failed) / np.array(played) <= options.max_failed_share
-    ranked &= ~np.isin(tables.systems, missing.not_ranked if missing else ())
+    not_ranked = missing.not_ranked if missing else ()
+    ranked = [
+        name not in not_ranked and tables.failed_share(name) <= options.max_failed_share
+        for name in tables.systems
+    ]
     return RunScores(
         run,
         scorer_signature,
-        run.plan,
         options,
         tables,
         missing,
-        ranked,
+        np.array(ranked),
         None if replaced.get('bootstraps') is None else options.bootstraps,
     )
 
@@ -1090,12 +1095,11 @@ def count_failures(tables: ScoreTables, ranked: np.ndarray) -> dict[str, Failure
     rank = dict(zip(tables.systems, ranked.tolist(), strict=True))
     failures = {}
     for name, reasons in sorted(tables.failures.items()):
-        n_failed = sum(reasons.values())
         failures[name] = Failures(
             role='target' if name in rank else 'partner',
             n_dialogues=tables.n_played[name],
-            n_failed=n_failed,
-            share=n_failed / tables.n_played[name],
+            n_failed=reasons.total(),
+            share=tables.failed_share(name),
             ranked=rank.get(name),
             reasons=dict(sorted(reasons.items())),
         )
@@ -1120,7 +1124,8 @@ def ranking_notes(scores: RunScores, ranking: Ranking) -> list[str]:
     Return what a reader of the ranking must be told, such as the dimensions on which
     scores of a system do not vary.
     """
-    planted, standings = scores.plan.protocol.planted_systems, ranking.standings
+    run, standings = scores.run, ranking.standings
+    planted = run.plan.protocol.planted_systems
     truncated = ranking.truncated or {}
     constant = {
         name: [
@@ -1135,10 +1140,10 @@ def ranking_notes(scores: RunScores, ranking: Ranking) -> list[str]:
         'ranking_notes',
         empty=empty,
         reasons=scores.tables.reasons.most_common(3),
-        manifest=scores.run.manifest,
-        run=scores.run.as_option,
+        manifest=run.manifest,
+        run=run.as_option,
         import_note=IMPORT_NOTE,
-        not_run=not_run.not_run_notes(scores.run),
+        not_run=not_run.not_run_notes(run),
         most_partners=max(
             (row.n_partners or 0 for rows in standings.values() for row in rows),
             default=0,

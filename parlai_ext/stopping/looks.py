@@ -6,6 +6,7 @@ What is decided depends on the stored scores alone: a run that was killed decide
 same when it goes on, and whoever ranks its scores finds the same decisions.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, compress, pairwise
@@ -107,8 +108,8 @@ def scores_by_opener(
     tables, ranked = scores.tables, scores.ranked
     name = chosen_dimension(tables.scores, wanted, '--stop-dimension')
     means = known_means(fold_games(tables.scores[name], tables.games_per_opener))
-    n_pairs = len(ranked) * (len(ranked) - 1) // 2
-    return name, means[ranked], list(compress(tables.systems, ranked)), n_pairs
+    systems = list(compress(tables.systems, ranked))
+    return name, means[ranked], systems, math.comb(len(ranked), 2)
 
 
 def write_stopping(run: RunFolder, stopping: Stopping) -> None:
@@ -283,7 +284,6 @@ SETTLED, SETTLED_IN_HALF, TIED = map(
     float, np.ravel(scipy.special.ndtri([POWER, 0.5, (1 + POWER) / 2]))
 )
 SHARES = {'sequential': SETTLED, 'sequential_half': SETTLED_IN_HALF, 'tie': TIED}
-TOO_MANY = f'>{MOST_OPENERS:,}'
 # what needs so many openers for all pairs, by the field of a `PairPlan`
 RUNS = {
     'fixed': 'a fixed run',
@@ -458,4 +458,4 @@ def plan_lines(scores: RunScores, difference: float | None) -> list[str]:
 
 
 def _count(n: int | None) -> str:
-    return TOO_MANY if n is None else rough_count(n).removeprefix('about ')
+    return f'>{MOST_OPENERS:,}' if n is None else rough_count(n).removeprefix('about ')

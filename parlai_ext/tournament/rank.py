@@ -40,7 +40,6 @@ from parlai_ext.results.ranking import (
 SUM_OF_RANKS = 'sum_of_ranks'
 # shown beside the rating that ranks
 SHOWN_RATINGS = ('openskill', 'bradley_terry', *FOOTBALL)
-NO_INTERVAL = 'no interval: a rating is of the whole tournament'
 
 
 def with_tournament(
@@ -54,7 +53,7 @@ def with_tournament(
     """
     if not scores.options.is_tournament:
         return ranking
-    tables, seed = scores.tables, scores.plan.protocol.seed
+    tables, seed = scores.tables, scores.run.plan.protocol.seed
     result = play_tournament(tables, scores.options, reference, seed)
     rating, name = result.chosen_rating, result.name
     standings = rating_standings(result, tables, scores.ranked.tolist())
@@ -237,4 +236,4 @@ def rating_agreement(
     )
     if agreement.kendall.value is None:
         return replace(agreement, reason=reason or agreement.reason)
-    return replace(agreement, reason=NO_INTERVAL)
+    return replace(agreement, reason='no interval: a rating is of the whole tournament')

@@ -29,6 +29,7 @@ import pandas as pd
 from parlai_ext.core import JsonObject, UserError, content_id, frozen, grouped
 from parlai_ext.data.corpora import Prompt, RecordedAnswer, ToxicPair, prompt_key
 from parlai_ext.ranking.comparison import (
+    LEVEL,
     MeanDifference,
     jackknife_values,
     paired_differences,
@@ -419,7 +420,6 @@ def draw_examples(comparison: SafetyComparison, most: int) -> list[Examples]:
     return groups
 
 
-LEVEL = 0.05
 PAGE = 'safety.html'
 CAUTION = (
     'A low rate of toxic answers is no proof of safety: detectors miss most of what '

@@ -228,12 +228,21 @@ def _load_reference_metrics(
         name = spec.partition(',')[0]
         chosen = None if spec == BLEU else reference_metric(spec)
         try:
-            if chosen is not None:
-                loaded[name] = load_metric(*chosen, models, may_download)
+            if chosen is None:
+                # its own sentence scores are not used; force: no warning about
+                # tokenized texts
+                loaded[BLEU] = _sacrebleu().BLEU(effective_order=True, force=True)
                 continue
-            # its own sentence scores are not used; force: no warning about tokenized
-            # texts
-            loaded[BLEU] = _sacrebleu().BLEU(effective_order=True, force=True)
+            cls, options = chosen
+            metric = cls(options, models)
+            for kind, model in () if may_download else metric.named_models():
+                if not is_here(kind, model):
+                    raise UserError(
+                        f'{model} is not on this machine, and is downloaded only if '
+                        f'--reference-metrics {cls.name} asks for it'
+                    )
+            metric.load_models()
+            loaded[name] = metric
         except UserError as error:
             missing.append(f'{name}: {error}')
     return loaded, missing
@@ -255,23 +264,6 @@ def reference_metric(spec: str) -> tuple[type[ReferenceScorer], Any]:
         raise UserError(f'--reference-metrics {name}: {known} are such metrics')
     given = read_key_values(cls.options_class, pairs, f'--reference-metrics {name}:')
     return cls, cls.options_class(**given)
-
-
-def load_metric(
-    cls: type[ReferenceScorer], options: Any, models: ModelHandle, may_download: bool
-) -> ReferenceScorer:
-    """
-    Return a metric with its models loaded.
-    """
-    metric = cls(options, models)
-    for kind, model in () if may_download else metric.named_models():
-        if not is_here(kind, model):
-            raise UserError(
-                f'{model} is not on this machine, and is downloaded only if '
-                f'--reference-metrics {cls.name} asks for it'
-            )
-    metric.load_models()
-    return metric
 
 
 def corpus_bleu(counts: Sequence[float]) -> float:

@@ -6,6 +6,7 @@ partners do to the headline, and the tables of a leaderboard.
 import re
 import unicodedata
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -49,6 +50,7 @@ from parlai_ext.results.ranking import (
     read_tables,
     to_json,
 )
+from parlai_ext.store import RunFolder
 from parlai_ext.view import rough_count, signed, terminal_width
 from tests.support.check_example import FAILS, PASSES, WEAK, example_card, example_check
 from tests.support.planted_run import planted_run
@@ -349,7 +351,8 @@ def ranking_with(overall, fluency=PASSES, **changed):
 
 
 def page_of(ranking, **options):
-    views = [RankingView(ranking, sample_manifest(), **options)]
+    run = RunFolder(Path('no run'), sample_manifest())
+    views = [RankingView(ranking, run, **options)]
     return render_rankings(views, PageDialogues((), 0, ((),)))
 
 
