@@ -15,7 +15,7 @@ sentence.
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -358,6 +358,7 @@ def make_dialogue(fold: str, seed: int, index: int) -> tuple[GeneratedTurn, ...]
 # of the demo and the check of the judge use them.
 
 Turns = Sequence[GeneratedTurn]
+Corruption = Callable[['Corrupted'], str]
 
 ITEMS = tuple(x for topic in TOPICS for x in topic.items)
 WORDS = tuple(
@@ -511,7 +512,7 @@ class Corrupted:
         return pick(self.rng, GENERIC)
 
 
-TRAIN = {
+TRAIN: dict[str, Corruption] = {
     one.__name__: one
     for one in (
         Corrupted.off_topic,
@@ -526,7 +527,7 @@ TRAIN = {
         Corrupted.no_detail,
     )
 }
-HELD_OUT = {
+HELD_OUT: dict[str, Corruption] = {
     'word_salad': Corrupted.word_salad,
     'generic_reply': Corrupted.generic_reply,
 }
@@ -589,18 +590,23 @@ class Example:
 
 
 def corrupt_last_turn(
-    rng: random.Random, turns: list[GeneratedTurn], other: Turns
+    rng: random.Random,
+    turns: list[GeneratedTurn],
+    other: Turns,
+    kinds: Mapping[str, Corruption],
 ) -> str | None:
     """
-    Corrupt the last of ``turns`` by a kind of `TRAIN`. Return the kind; `None` if it
-    left the turn unchanged.
+    Corrupt the last of ``turns``. Return the kind of corruption; `None` if it left the
+    turn unchanged.
     """
-    kind, turn = pick(rng, sorted(TRAIN)), turns[-1]
-    turns[-1] = replace(turn, text=TRAIN[kind](Corrupted(rng, turns, other)))
+    kind, turn = pick(rng, sorted(kinds)), turns[-1]
+    turns[-1] = replace(turn, text=kinds[kind](Corrupted(rng, turns, other)))
     return kind if turns[-1] != turn else None
 
 
-def make_reaction_example(fold: str, seed: int, index: int) -> Example:
+def make_reaction_example(
+    fold: str, seed: int, index: int, kinds: Mapping[str, Corruption] = TRAIN
+) -> Example:
     """
     Return example ``index`` of a fold.
 
@@ -619,9 +625,9 @@ def make_reaction_example(fold: str, seed: int, index: int) -> Example:
     for i, turn in enumerate(turns[1:last], 1):
         context.append(turn)
         if rng.random() < (own_rate if (last - i) % 2 == 0 else their_rate):
-            corrupt_last_turn(rng, context, other)
+            corrupt_last_turn(rng, context, other, kinds)
     context.append(turns[last])
-    kind = corrupt_last_turn(rng, context, other) if odd else None
+    kind = corrupt_last_turn(rng, context, other, kinds) if odd else None
     if kind is None and last + 1 < len(turns) and rng.random() < 0.5:
         reply = turns[last + 1].text
     else:
