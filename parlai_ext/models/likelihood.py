@@ -226,6 +226,7 @@ class TreePack:
         self.tokens: list[int] = []
         self.depths: list[int] = []
         self.parents: list[int] = []
+        self.total_depth = 0  # kept, since it is asked for before each part is added
         self._children: dict[tuple[int, int], int] = {}
         self.edges: dict[tuple[int, int], int] = {}
         self.rows: dict[tuple[int, int], list[int]] = {}
@@ -239,7 +240,7 @@ class TreePack:
         """
         The number of nodes and the sum of their depths.
         """
-        return TreeSize(len(self), sum(self.depths))
+        return TreeSize(len(self), self.total_depth)
 
     def add_tokens(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
         """
@@ -254,6 +255,7 @@ class TreePack:
                 self.tokens.append(token)
                 self.parents.append(parent)
                 self.depths.append(depth)
+                self.total_depth += depth
             nodes.append(node)
             depth += 1
         return nodes
@@ -262,17 +264,17 @@ class TreePack:
         """
         Return the size of one tree of the sequences of this tree and another.
         """
-        here: dict[int, int] = {ROOT: ROOT}
-        depths = [*self.depths]
+        here = {ROOT: ROOT}
+        more = []
         for node, (parent, token, depth) in enumerate(
             zip(other.parents, other.tokens, other.depths, strict=True)
         ):
             known = self._children.get((here.get(parent, ROOT - 1), token))
             if known is None:
-                depths.append(depth)
+                more.append(depth)
             else:
                 here[node] = known
-        return TreeSize(len(depths), sum(depths))
+        return TreeSize(len(self) + len(more), self.total_depth + sum(more))
 
     @cached_property
     def order(self) -> Preorder:
@@ -282,7 +284,7 @@ class TreePack:
         below = grouped((parent, node) for node, parent in enumerate(self.parents))
         for some in below.values():
             some.sort(key=self.tokens.__getitem__, reverse=True)
-        order: list[int] = []
+        order = []
         waiting = below.get(ROOT, [])
         while waiting:
             order.append(waiting.pop())
